@@ -1,0 +1,1 @@
+"""contilab: containerised batch training for continual-learning studies."""

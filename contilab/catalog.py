@@ -1,0 +1,46 @@
+"""The menu: every name a manifest may use, and where it is.
+
+Each entry is text, "module:name", so reading the menu loads neither torch nor a method. A new plugin is one file and one
+line here.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from contilab.spec.entry import Entry
+
+BENCHMARKS = {
+    "split_digits": "contilab.data.split_digits:ENTRY",
+    "split_fmnist": "contilab.data.split_fmnist:ENTRY",
+    "split_mnist": "contilab.data.split_mnist:ENTRY",
+    "synthetic": "contilab.data.synthetic:ENTRY",
+}
+MODELS = {
+    "mlp": "contilab.models.mlp:ENTRY",
+}
+OPTIMISERS = {
+    "adam": "contilab.optim.adam:ENTRY",
+    "sgd": "contilab.optim.sgd:ENTRY",
+}
+STRATEGIES = {
+    "er": "contilab.strategies.er:ENTRY",
+    "ewc": "contilab.strategies.ewc:ENTRY",
+    "joint": "contilab.strategies.joint:ENTRY",
+    "naive": "contilab.strategies.naive:ENTRY",
+}
+
+KINDS = {"benchmark": BENCHMARKS, "model": MODELS, "optim": OPTIMISERS, "method": STRATEGIES}
+
+
+def entry(kind: str, name: str) -> Entry:
+    """Return the entry *name* of *kind* (a key of `KINDS`); KeyError if the menu has no such name."""
+    loaded = load(KINDS[kind][name])
+    if not isinstance(loaded, Entry):
+        raise TypeError(f"{KINDS[kind][name]} is no Entry")
+    return loaded
+
+
+def load(reference: str) -> Any:
+    """Return what *reference*, "module:name", points at."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,1 @@
+"""Data sets and the streams of tasks made of them; one file per benchmark."""

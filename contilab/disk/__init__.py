@@ -1,0 +1,1 @@
+"""Writing that is never half done: exclusive creation, atomic directories, locks."""

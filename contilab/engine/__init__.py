@@ -1,0 +1,1 @@
+"""Training of ensembles: the step, the members, evaluation."""

@@ -1,0 +1,1 @@
+"""From the text of a manifest to resolved, validated settings."""

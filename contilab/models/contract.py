@@ -1,0 +1,35 @@
+"""The contract of a model: a function of parameters, buffers and inputs for ONE member, plus what is known of its shapes."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+Params = dict[str, Tensor]
+
+
+class Forward(NamedTuple):
+    """What a model computes: the features h(x) that enter the head, and raw logits."""
+
+    features: Tensor  # [B, F]
+    logits: Tensor  # [B, C]
+
+
+class Uniform(NamedTuple):
+    """One parameter's initial distribution: uniform in [-bound, bound]; bound 0 means zeros."""
+
+    shape: tuple[int, ...]
+    bound: float
+
+
+class Model(NamedTuple):
+    """A model for inputs of one shape and a head of C rows; built by `ENTRY.make(settings, input_shape, rows)`.
+
+    table: every parameter's shape and initial distribution, in a fixed order; the engine draws each member's from its own seed.
+    forward(params, buffers, x) with x [B, *input_shape] float32. flops: of one sample's forward pass, 2 per multiply-add.
+    """
+
+    table: dict[str, Uniform]
+    forward: Callable[[Params, Params, Tensor], Forward]
+    flops: int
+    is_convolutional: bool = False

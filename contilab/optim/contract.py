@@ -1,0 +1,21 @@
+"""The contract of an optimiser: pure functions for ONE member; rates live in the state, so members may differ in them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+Params = dict[str, Tensor]
+State = Any  # a NamedTuple of tensors
+
+
+class Optimiser(NamedTuple):
+    """Built by `ENTRY.make(settings)`; *settings* hold what is fixed, *init* receives what is per member.
+
+    init(params, values) -> state, values: the per-member settings by name.
+    update(params, grads, state) -> (params, state). The arithmetic is elementwise, without fused multiply-add, so one
+    member's bits do not depend on the others.
+    """
+
+    init: Callable[[Params, Mapping[str, float]], State]
+    update: Callable[[Params, Params, State], tuple[Params, State]]

@@ -1,0 +1,1 @@
+"""What a run, a group and a study are, and their content addresses."""

@@ -1,0 +1,32 @@
+"""An entry of the catalog: what a name of the manifest stands for.
+
+Every plugin module (a strategy, model, optimiser, benchmark or memory policy: one file, named as the manifest names it)
+ends with `ENTRY = Entry(...)`; one line of `contilab.catalog` points at it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """For entries that have nothing to set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What the planner, `contilab list` and the engine need to know of a plugin.
+
+    settings: a frozen keyword-only dataclass; its fields are the keys of the manifest, annotated with ranges, `Doc` and
+    `PER_MEMBER` where an ensemble takes them per member. make: builds the plugin; the contract of its kind tells the
+    arguments. numerics: tag such as "ewc/1", raised when the plugin's numbers change. summary: the rule in one paragraph
+    whose first sentence is its one-line form. uses_memory: the `memory` table of the manifest applies.
+    """
+
+    make: Callable[..., Any]
+    numerics: str
+    summary: str
+    settings: type = NoSettings
+    paper: str = ""
+    uses_memory: bool = False

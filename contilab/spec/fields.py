@@ -1,0 +1,33 @@
+"""What a field of the specification says about itself: its meaning, and whether members of one ensemble may differ.
+
+Both are plain annotations, so the specification needs no validation library; `contilab.manifest` reads them.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True)
+class Doc:
+    """The meaning of a field in one clause, with its unit."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class PerMember:
+    """Marks a float that an ensemble takes per member, so that runs differing in it can be trained together."""
+
+
+PER_MEMBER = PerMember()
+
+
+def markers(settings: type, name: str) -> tuple[Any, ...]:
+    """Return the annotations of the field *name* of the dataclass *settings*."""
+    hint = get_type_hints(settings, include_extras=True)[name]
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def per_member(settings: type) -> tuple[str, ...]:
+    """Return the names of the fields of *settings* that are taken per member."""
+    return tuple(field.name for field in fields(settings) if PER_MEMBER in markers(settings, field.name))

@@ -1,0 +1,110 @@
+"""The sections of a run's configuration, each field with type, range, default and meaning.
+
+Keys are final: they are part of every address. A key added after the first release is left out of the address while
+it has its default, which must then mean the old behaviour; it goes into `ADDED_LATER`.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from contilab.spec.fields import Doc
+
+ADDED_LATER: frozenset[tuple[str, str]] = frozenset()  # (section, key) pairs; none yet
+
+SEED_END = 2**53  # seeds stay exact in JSON readers that know only doubles
+
+Seed = Annotated[int, Ge(0), Lt(SEED_END)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Scenario = Literal["task", "class", "domain"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Which stream of tasks is learned."""
+
+    name: Annotated[str, Doc("benchmark of the catalog")]
+    scenario: Annotated[Scenario, Doc("what is known at test time")]
+    tasks: Annotated[int, Ge(1), Le(1000), Doc("number of tasks")] = 5
+    class_order_seed: Annotated[Seed | Literal["natural"], Doc("shuffles the classes before they are split")] = "natural"
+    task_order_seed: Annotated[Seed | Literal["natural"], Doc("shuffles the tasks")] = "natural"
+    validation: Annotated[Share, Doc("share of each class held out of training")] = 0.1
+    train_per_task: Annotated[Annotated[int, Ge(1)] | Literal["all"], Doc("training samples per task")] = "all"
+    test_per_task: Annotated[Annotated[int, Ge(1)] | Literal["all"], Doc("test samples per task")] = "all"
+    class_mask: Annotated[Literal["seen", "all"], Doc("rows active in class-incremental training")] = "seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which data the benchmark is made of: the digest of their unpacked content."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """A name of the catalog with its own settings, all defaults written out."""
+
+    name: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """How long each task is trained; exactly one of *epochs* and *steps* is set."""
+
+    epochs: Annotated[Annotated[int, Ge(1)] | None, Doc("passes over each task")] = None
+    steps: Annotated[Annotated[int, Ge(1)] | None, Doc("steps per task")] = None
+    batch: Annotated[int, Ge(1), Doc("samples per step")] = 64
+    augment: Annotated[Literal["none"], Doc("random changes of the inputs")] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """The replay memory; exactly one of *total* and *per_class* is set."""
+
+    total: Annotated[Annotated[int, Ge(0)] | None, Doc("entries in all (M)")] = None
+    per_class: Annotated[Annotated[int, Ge(0)] | None, Doc("entries per class")] = None
+    batch: Annotated[Annotated[int, Ge(1)] | Literal["train"], Doc("replayed samples per step; train = train.batch")] = "train"
+    policy: Annotated[Literal["reservoir"], Doc("which samples are kept")] = "reservoir"
+    insert: Annotated[Literal["first_epoch", "every_epoch"], Doc("when samples are offered")] = "first_epoch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eval:
+    """What is recorded besides the accuracy matrix."""
+
+    tier: Annotated[Literal["core"], Doc("how much is recorded")] = "core"
+    keep_parameters: Annotated[bool, Doc("keep the final parameters")] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numerics:
+    """The engine settings that may change results, as asked for; the runner resolves `auto` on its machine."""
+
+    precision: Annotated[Literal["auto", "fp32"], Doc("arithmetic of the training step")] = "auto"
+    compile: Annotated[Literal["auto", "off"], Doc("torch.compile")] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """The engine settings that never change results beyond rounding and so stay out of the address."""
+
+    execution: Annotated[Literal["auto", "loop", "vmap"], Doc("how members are trained together")] = "auto"
+    max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
+    threads: Annotated[Annotated[int, Ge(1)] | Literal["auto"], Doc("threads of the process")] = "auto"
+    device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"
+
+
+def table(section: Any) -> dict[str, Any]:
+    """Return a section as a plain table; unset fields are left out."""
+    if isinstance(section, Plugin):
+        return {"name": section.name, **section.settings}
+    values = {item.name: getattr(section, item.name) for item in fields(section)}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
