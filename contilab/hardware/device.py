@@ -1,0 +1,47 @@
+"""Which device trains: what was asked for, checked against what is there before anything is claimed."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from contilab.errors import DeviceError, UsageError
+
+
+class Choice(NamedTuple):
+    """A value that was chosen and why."""
+
+    value: str
+    reason: str
+
+
+def cuda_devices() -> int:
+    """Return the number of CUDA devices that torch can use here."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def choose_device(asked: str, *, count: Callable[[], int] = cuda_devices) -> Choice:
+    """Return the device for *asked* (auto, cpu, cuda or cuda:N). torch is loaded unless it is "cpu".
+
+    Raises UsageError for another word and DeviceError where there is no such device.
+    """
+    if asked == "cpu":
+        return Choice("cpu", "asked for")
+    match = re.fullmatch(r"auto|cuda(?::(\d+))?", asked)
+    if not match:
+        raise UsageError("device", f'"{asked}" is no device', hint="auto, cpu, cuda or cuda:N")
+    present = count()
+    if asked == "auto":
+        return Choice("cuda:0", f"{present} CUDA device(s) found") if present else Choice("cpu", "no CUDA device found")
+    index = int(match[1] or 0)
+    if index >= present:
+        found = f"there are {present}, numbered from 0" if present else "torch sees no CUDA device"
+        raise DeviceError("device", f'"{asked}" does not exist: {found}', hint=_way_out(present))
+    return Choice(f"cuda:{index}", "asked for")
+
+
+def _way_out(present: int) -> str:
+    if present:
+        return f"use cuda:0 to cuda:{present - 1}, or cpu"
+    return "use --device cpu; in a container start it with --gpus all and the CUDA image"

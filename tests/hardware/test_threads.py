@@ -1,0 +1,46 @@
+"""The number of threads follows what the container allows."""
+
+import pytest
+
+from contilab.hardware.threads import Threads, thread_budget
+
+
+@pytest.fixture
+def quota(tmp_path):
+    """A control group with a quota of 2.5 processors."""
+    (tmp_path / "cpu.max").write_text("250000 100000\n")
+    (tmp_path / "membership").write_text("0::/\n")
+    return {"mount": tmp_path, "membership": tmp_path / "membership"}
+
+
+class TestThreadBudget:
+    """Threads of one process."""
+
+    @pytest.mark.parametrize(("affinity", "workers", "count"), [(8, 1, 3), (2, 1, 2), (8, 2, 1), (8, 3, 1), (8, 9, 1)])
+    def test_smaller_of_affinity_and_quota(self, quota, affinity, workers, count):
+        """The quota is rounded up, the smaller number counts, and workers share it, at least one each."""
+        assert thread_budget(workers, environ={}, affinity=affinity, **quota).count == count
+
+    def test_reason_names_the_numbers(self, quota):
+        """The reason tells affinity, quota and workers."""
+        threads = thread_budget(2, environ={}, affinity=8, **quota)
+
+        assert threads.reason == "affinity 8, cgroup quota 2.5, shared by 2 workers"
+
+    def test_no_quota(self, tmp_path):
+        """Without a quota the affinity counts."""
+        threads = thread_budget(environ={}, affinity=4, mount=tmp_path, membership=tmp_path / "none")
+
+        assert threads == Threads(4, "affinity 4, no cgroup quota")
+
+    def test_affinity_of_this_process(self, tmp_path):
+        """The affinity is read from the system."""
+        assert thread_budget(environ={}, mount=tmp_path, membership=tmp_path / "none").count >= 1
+
+    @pytest.mark.parametrize(("word", "count"), [("5", 5), ("5,2", 5), ("0", 3), ("many", 3), ("", 3)])
+    def test_the_user_wins(self, quota, word, count):
+        """OMP_NUM_THREADS is respected where it is a number, whatever the quota."""
+        assert (
+            thread_budget(4 if word.startswith("5") else 1, environ={"OMP_NUM_THREADS": word}, affinity=8, **quota).count
+            == count
+        )
