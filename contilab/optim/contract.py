@@ -14,8 +14,10 @@ class Optimiser(NamedTuple):
 
     init(params, values) -> state, values: the per-member settings by name.
     update(params, grads, state) -> (params, state). The arithmetic is elementwise, without fused multiply-add, so one
-    member's bits do not depend on the others.
+    member's bits do not depend on the others. clip_norm: the engine scales each member's whole gradient to at most this norm
+    before *update*; None leaves it as it is.
     """
 
     init: Callable[[Params, Mapping[str, float]], State]
     update: Callable[[Params, Params, State], tuple[Params, State]]
+    clip_norm: float | None = None

@@ -20,9 +20,9 @@ MASKED = -1e9  # a disallowed logit is replaced by this, never added to
 
 
 class Member(NamedTuple):
-    """What is one member's own: its per-member settings by name, and its base learning rate (eta0)."""
+    """What is one member's own: its per-member settings by name (as in the manifest), and its base learning rate (eta0)."""
 
-    values: Mapping[str, float]
+    values: Mapping[str, float | str]
     lr: float
 
 
@@ -56,14 +56,14 @@ class Importance(NamedTuple):
 
 
 class Strategy(NamedTuple):
-    """A method as pure functions. Everything but *init* and *loss* is optional.
+    """A method as pure functions, built by `ENTRY.make(settings)`. Everything but *init* and *loss* is optional.
 
     init(params, member) -> state; called once, before the first task.
     loss(state, batches) -> scalar; batches by name: "current", and those named in *replay*.
     replay: names of independent draws from memory, made anew in each step.
     penalty(state, params) -> scalar, added to the loss (its gradient is kept apart from that of the data).
     importance: asked for at the end of each task. after_task(state, end) -> state.
-    notes(state) -> facts for the record, floats by name. stages: "tasks", or "joint" to merge all tasks into one stage.
+    notes(state) -> facts for the record, numbers or text by name. stages: "tasks", or "joint" to merge all tasks into one stage.
     """
 
     init: Callable[[Params, Member], State]
@@ -72,7 +72,7 @@ class Strategy(NamedTuple):
     penalty: Callable[[State, Params], Tensor] | None = None
     importance: Importance | None = None
     after_task: Callable[[State, TaskEnd], State] | None = None
-    notes: Callable[[State], dict[str, float]] | None = None
+    notes: Callable[[State], dict[str, float | str]] | None = None
     stages: Literal["tasks", "joint"] = "tasks"
     is_vmappable: bool = True
 
