@@ -20,8 +20,9 @@ class Entry:
 
     settings: a frozen keyword-only dataclass; its fields are the keys of the manifest, annotated with ranges, `Doc` and
     `PER_MEMBER` where an ensemble takes them per member. make(settings, ...) builds the plugin from an instance of
-    *settings*; the contract of its kind tells the further arguments. numerics: tag such as "ewc/1", raised when the plugin's numbers change. summary: the rule in one paragraph
-    whose first sentence is its one-line form. uses_memory: the `memory` table of the manifest applies.
+    *settings*; the contract of its kind tells the further arguments. numerics: tag such as "ewc/1", raised when the plugin's
+    numbers change. summary: the rule in one paragraph whose first sentence is its one-line form. uses_memory: the `memory`
+    table of the manifest applies.
     """
 
     make: Callable[..., Any]

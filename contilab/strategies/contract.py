@@ -63,7 +63,8 @@ class Strategy(NamedTuple):
     replay: names of independent draws from memory, made anew in each step.
     penalty(state, params) -> scalar, added to the loss (its gradient is kept apart from that of the data).
     importance: asked for at the end of each task. after_task(state, end) -> state.
-    notes(state) -> facts for the record, numbers or text by name. stages: "tasks", or "joint" to merge all tasks into one stage.
+    notes(state) -> facts for the record, numbers or text by name. stages: "tasks", or "joint" to merge all tasks into one
+    stage.
     """
 
     init: Callable[[Params, Member], State]

@@ -1,0 +1,104 @@
+"""Adam: steps scaled by running means of the gradient and of its square: the steps of torch.optim.Adam.
+
+Source: Kingma & Ba 2015. With step t from 1 and g <- g + weight_decay theta:
+
+m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2
+theta <- theta - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+
+Only the learning rate is taken per member, as in `sgd`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from annotated_types import Ge, Lt
+from torch import Tensor
+
+from contilab.optim.contract import Optimiser, Params
+from contilab.spec.entry import Entry
+from contilab.spec.fields import PER_MEMBER, Doc
+from contilab.spec.sections import NotNegative, Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a manifest may set of Adam."""
+
+    lr: Annotated[Positive, Doc("learning rate"), PER_MEMBER] = 0.001
+    beta1: Annotated[float, Ge(0), Lt(1), Doc("share of the mean gradient that each step keeps")] = 0.9
+    beta2: Annotated[float, Ge(0), Lt(1), Doc("share of the mean squared gradient that each step keeps")] = 0.999
+    eps: Annotated[Positive, Doc("added to the root of the mean square")] = 1e-8
+    weight_decay: Annotated[NotNegative, Doc("factor of the parameters that is added to the gradient")] = 0.0
+    clip_norm: Annotated[Positive | Literal["off"], Doc("largest norm of a member's gradient; longer ones are scaled")] = "off"
+
+
+class AdamState(NamedTuple):
+    """Learning rate, step count and running means of one member."""
+
+    lr: Tensor  # []
+    step: Tensor  # [] int64
+    mean: Params
+    square: Params
+
+
+def adam(settings: Settings) -> Optimiser:
+    """Return Adam.
+
+    The first step has the length of the learning rate, whatever the gradient:
+
+    >>> descent = adam(Settings())
+    >>> theta, gradient = {"w": torch.tensor(1.0)}, {"w": torch.tensor(200.0)}
+    >>> theta, state = descent.update(theta, gradient, descent.init(theta, {"lr": 0.25}))
+    >>> float(theta["w"])
+    0.75
+    """
+    beta1, beta2 = settings.beta1, settings.beta2
+
+    def update(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
+        step = state.step + 1
+        mean_share, square_share = (_filled(beta, step, like=state.lr) for beta in (beta1, beta2))
+        mean: Params = {}
+        square: Params = {}
+        new_params: Params = {}
+        for name, theta in params.items():
+            grad = grads[name] + settings.weight_decay * theta if settings.weight_decay else grads[name]
+            mean[name] = beta1 * state.mean[name] + (1 - beta1) * grad
+            square[name] = beta2 * state.square[name] + (1 - beta2) * (grad * grad)
+            scale = square[name].sqrt() / square_share.sqrt() + settings.eps
+            new_params[name] = theta - state.lr / mean_share * (mean[name] / scale)
+        return new_params, AdamState(lr=state.lr, step=step, mean=mean, square=square)
+
+    return Optimiser(init=_init, update=update, clip_norm=None if settings.clip_norm == "off" else settings.clip_norm)
+
+
+def _init(params: Params, values: Mapping[str, float]) -> AdamState:
+    first = next(iter(params.values()))
+    return AdamState(
+        lr=first.new_tensor(values["lr"]),
+        step=torch.zeros((), dtype=torch.int64, device=first.device),
+        mean={name: torch.zeros_like(theta) for name, theta in params.items()},
+        square={name: torch.zeros_like(theta) for name, theta in params.items()},
+    )
+
+
+def _filled(beta: float, step: Tensor, *, like: Tensor) -> Tensor:
+    """Return 1 - beta^step, the share of a running mean that is filled, in the type of *like*.
+
+    By expm1: in float32 1 - 0.999^t has a relative error of 1e-5 at the first step, and the step with it.
+    """
+    return -torch.expm1(step.to(like.dtype) * (math.log(beta) if beta else -math.inf))
+
+
+ENTRY = Entry(
+    make=adam,
+    settings=Settings,
+    numerics="adam/1",
+    summary=(
+        "Adam scales steps by running means of the gradient and of its square. "
+        "Weight decay is added to the gradient; the steps of torch.optim.Adam."
+    ),
+    paper="Kingma & Ba 2015, Adam: a method for stochastic optimization",
+)
