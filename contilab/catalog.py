@@ -1,13 +1,16 @@
 """The menu: every name a manifest may use, and where it is.
 
 Each entry is text, "module:name", so reading the menu loads neither torch nor a method. A new plugin is one file and one
-line here.
+line here; a metric is one file and one line in `contilab.metrics.table`.
 """
 
 from importlib import import_module
 from typing import Any
 
+from contilab.metrics.table import METRICS
 from contilab.spec.entry import Entry
+
+__all__ = ["BENCHMARKS", "KINDS", "METRICS", "MODELS", "OPTIMISERS", "STRATEGIES", "entry", "load"]
 
 BENCHMARKS = {
     "split_digits": "contilab.data.split_digits:ENTRY",

@@ -1,0 +1,59 @@
+"""The menu of metrics, in the order of results: name to "module:name", `acc` first.
+
+It stands here and not in `contilab.catalog`, which hands it on, because the metrics lie below the catalog and read it
+too. A new metric is one file and one line.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from contilab.metrics.contract import Metric
+
+METRICS = {
+    "acc": "contilab.metrics.accuracy:ACC",
+    "acc_seen_macro": "contilab.metrics.accuracy:ACC_SEEN_MACRO",
+    "acc_seen_micro": "contilab.metrics.accuracy:ACC_SEEN_MICRO",
+    "acc_all": "contilab.metrics.accuracy:ACC_ALL",
+    "aia": "contilab.metrics.accuracy:AIA",
+    "aia_micro": "contilab.metrics.accuracy:AIA_MICRO",
+    "learning_accuracy": "contilab.metrics.accuracy:LEARNING_ACCURACY",
+    "bwt": "contilab.metrics.transfer:BWT",
+    "bwt_all_pairs": "contilab.metrics.transfer:BWT_ALL_PAIRS",
+    "fwt": "contilab.metrics.transfer:FWT",
+    "fwt_no_baseline": "contilab.metrics.transfer:FWT_NO_BASELINE",
+    "forgetting": "contilab.metrics.forgetting:FORGETTING",
+    "forgetting_all_rows": "contilab.metrics.forgetting:FORGETTING_ALL_ROWS",
+    "forgetting_first_last": "contilab.metrics.forgetting:FORGETTING_FIRST_LAST",
+    "forgetting_max_incl_final": "contilab.metrics.forgetting:FORGETTING_MAX_INCL_FINAL",
+    "relative_forgetting": "contilab.metrics.forgetting:RELATIVE_FORGETTING",
+    "intransigence": "contilab.metrics.transfer:INTRANSIGENCE",
+    "ece": "contilab.metrics.calibration:ECE",
+    "recency_bias": "contilab.metrics.recency:RECENCY_BIAS",
+    "samples_new": "contilab.metrics.cost:SAMPLES_NEW",
+    "samples_replayed": "contilab.metrics.cost:SAMPLES_REPLAYED",
+    "train_steps": "contilab.metrics.cost:TRAIN_STEPS",
+    "flops": "contilab.metrics.cost:FLOPS",
+    "flops_evaluation": "contilab.metrics.cost:FLOPS_EVALUATION",
+    "seconds_group": "contilab.metrics.cost:SECONDS_GROUP",
+    "seconds_per_run": "contilab.metrics.cost:SECONDS_PER_RUN",
+    "seconds_recording": "contilab.metrics.cost:SECONDS_RECORDING",
+    "members": "contilab.metrics.cost:MEMBERS",
+    "steps_per_second_mean": "contilab.metrics.cost:STEPS_PER_SECOND_MEAN",
+    "params_trainable": "contilab.metrics.cost:PARAMS_TRAINABLE",
+    "params_total": "contilab.metrics.cost:PARAMS_TOTAL",
+    "peak_rss_bytes": "contilab.metrics.cost:PEAK_RSS_BYTES",
+    "peak_device_bytes": "contilab.metrics.cost:PEAK_DEVICE_BYTES",
+    "buffer_bytes": "contilab.metrics.cost:BUFFER_BYTES",
+    "buffer_sample_bytes": "contilab.metrics.cost:BUFFER_SAMPLE_BYTES",
+    "state_bytes": "contilab.metrics.cost:STATE_BYTES",
+}
+
+
+@cache
+def metric(name: str) -> Metric:
+    """Return the metric *name*; KeyError if the menu has no such name."""
+    module, _, attribute = METRICS[name].partition(":")
+    loaded = getattr(import_module(module), attribute)
+    if not isinstance(loaded, Metric):
+        raise TypeError(f"{METRICS[name]} is no Metric")
+    return loaded
