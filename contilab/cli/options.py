@@ -1,0 +1,14 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StoreOption = Annotated[
+    Path,
+    typer.Option(
+        "--store", envvar="CONTILAB_STORE", metavar="DIR", help="Where plans and results are kept.", show_default=True
+    ),
+]
+DEFAULT_STORE = Path("store")

@@ -1,0 +1,74 @@
+"""Logs: events with facts, on standard error; JSON lines for machines, one readable line each on a terminal.
+
+The runner keeps the events of a group in memory too and writes them next to each result (`log.jsonl`).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+Event = dict[str, Any]
+
+
+class CurrentStderr:
+    """Writes to whatever `sys.stderr` is now: progress bars redirect it while they are on the screen."""
+
+    def write(self, text: str) -> int:
+        """Write *text*."""
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """Flush what was written."""
+        sys.stderr.flush()
+
+
+def is_readable(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a person reads: standard error is a terminal that can move its cursor."""
+    return sys.stderr.isatty() and environ.get("TERM") != "dumb"
+
+
+def configure(environ: Mapping[str, str] = os.environ) -> None:
+    """Set up structlog for the whole process: where to, and in which form."""
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, _now, _renderer(environ)],
+        logger_factory=lambda *_: structlog.PrintLogger(CurrentStderr()),  # type: ignore[arg-type]  # it only writes and flushes
+        cache_logger_on_first_use=False,
+    )
+
+
+class GroupLog:
+    """The log of one attempt at a group: what is logged is printed and kept, for the `log.jsonl` of each result."""
+
+    def __init__(self, **facts: Any) -> None:
+        self._events: list[Event] = []
+        self._logger = structlog.get_logger().bind(**facts)
+
+    def log(self, event: str, *, level: str = "info", **facts: Any) -> None:
+        """Log *event* with *facts*; a fact `rid` says that it is about one run only."""
+        self._events.append(_now(None, "", {"event": event, "level": level, **structlog.get_context(self._logger), **facts}))
+        getattr(self._logger, level)(event, **facts)
+
+    def lines(self, rid: str) -> bytes:
+        """Return the events of the group and those about *rid* as JSON lines."""
+        kept = [event for event in self._events if event.get("rid", rid) == rid]
+        return "".join(json.dumps(event, default=str) + "\n" for event in kept).encode()
+
+
+_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+
+def _now(logger: Any, name: str, event: EventDict) -> Event:
+    return dict(_stamp(logger, name, event))
+
+
+def _renderer(environ: Mapping[str, str]) -> Processor:
+    if not is_readable(environ):
+        return structlog.processors.JSONRenderer(default=str)
+    return structlog.dev.ConsoleRenderer(
+        colors="NO_COLOR" not in environ, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+    )

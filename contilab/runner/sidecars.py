@@ -1,0 +1,55 @@
+"""What stands next to every result besides the record: the resolved run and the machine that trained it."""
+
+import json
+import platform
+import socket
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]  # it ships no types
+import tomli_w
+
+from contilab.hardware.capabilities import capabilities
+from contilab.hardware.limits import limits
+from contilab.hardware.versions import versions
+from contilab.spec.run import Run
+
+CONFIG = "config.toml"
+ENVIRONMENT = "env.json"
+LOG = "log.jsonl"
+
+
+def config_toml(run: Run) -> bytes:
+    """Return the resolved run as TOML: its address, its seed and every setting with defaults written out."""
+    head = {"rid": run.rid, "seed": run.seed}
+    return tomli_w.dumps({**head, **_without_unset(run.config)}).encode()
+
+
+def env_json(choices: Mapping[str, Any]) -> bytes:
+    """Return what trained the run as JSON: *choices* with their reasons, versions, machine and limits."""
+    return (json.dumps({**choices, **machine()}, indent=1, default=str) + "\n").encode()
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Return what does not change while the process lives: versions, capabilities, limits and the host."""
+    return {
+        "versions": versions(),
+        "capabilities": capabilities(),
+        "cgroup": limits()._asdict(),
+        "host": {
+            "name": socket.gethostname(),
+            "system": platform.platform(),
+            "memory_bytes": int(psutil.virtual_memory().total),
+            "is_container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
+        },
+    }
+
+
+def _without_unset(table: Mapping[str, Any]) -> dict[str, Any]:
+    # TOML has no null: an unset value is an absent key.
+    return {
+        key: _without_unset(value) if isinstance(value, Mapping) else value for key, value in table.items() if value is not None
+    }

@@ -1,0 +1,91 @@
+"""Signals, tried on real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from contilab.runner.signals import stop_on_signals
+
+PROGRAM = """
+import sys, time
+from contilab.runner.signals import stop_on_signals
+
+with stop_on_signals(grace_seconds={grace}) as stop:
+    stop.on_deadline = lambda: print("last", flush=True)
+    print("ready", flush=True)
+    {body}
+    print("left", flush=True)
+    sys.exit(stop.exit_code)
+"""
+POLITE = "stop.wait(30)"
+STUBBORN = "time.sleep(30)"
+ONE_LONG_CALL = "import ctypes; ctypes.CDLL(None).sleep(30)"  # never comes back to the interpreter, so no Python handler runs
+
+
+def ended(body: str, *signals: int, grace: float = 30) -> tuple[int, str, float]:
+    """Start a program, send it *signals*, and return its exit code, what it printed and how long it took to end."""
+    program = PROGRAM.format(grace=grace, body=body)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.1)
+        output, _ = process.communicate(timeout=20)
+    return process.returncode, output, time.monotonic() - began
+
+
+class TestStopOnSignals:
+    """A process that listens."""
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_first_asks(self, number, code):
+        """The first signal sets the flag and lets the program end by itself, with the exit code of the signal."""
+        assert ended(POLITE, number)[:2] == (code, "left\n")
+
+    def test_second_ends_now(self):
+        """A second signal ends the process at once, without anything being written."""
+        code, output, seconds = ended(STUBBORN, signal.SIGTERM, signal.SIGTERM)
+
+        assert (code, output) == (143, "")
+        assert seconds < 5
+
+    @pytest.mark.parametrize("body", [STUBBORN, ONE_LONG_CALL])
+    def test_deadline(self, body):
+        """When the grace is over the last words are written and the process ends, also within one long call."""
+        code, output, seconds = ended(body, signal.SIGTERM, grace=0.3)
+
+        assert (code, output) == (143, "last\n")
+        assert seconds < 5
+
+    def test_other_signals_do_nothing(self):
+        """Signals that ask for no stop leave the flag alone."""
+        with stop_on_signals() as stop:
+            before = signal.signal(signal.SIGUSR1, lambda *_: None)
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+            assert not stop.wait(0.05)
+            signal.signal(signal.SIGUSR1, before)
+
+    def test_leaves_no_trace(self):
+        """Afterwards the handlers are those of before."""
+        before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE)]
+        with stop_on_signals():
+            pass
+
+        assert before == [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPIPE)]
+
+    def test_in_process(self):
+        """The flag is set by a signal to this process and tells its exit code."""
+        with stop_on_signals() as stop:
+            assert not stop.is_set()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+            assert stop.wait(5)
+            assert stop.is_set()
+            assert stop.exit_code == 143
