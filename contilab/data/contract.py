@@ -26,6 +26,7 @@ class Task(NamedTuple):
     train: Tensor  # [n] int64, into the training pool
     validation: Tensor  # [v] int64, into the training pool; never trained on
     test: Tensor  # [m] int64, into the test pool
+    classes: tuple[int, ...] = ()  # the label in the data set of each of `rows`, in their order: the class order, stored
 
 
 class Stream(NamedTuple):
