@@ -1,0 +1,55 @@
+"""Progress bars on a terminal: one for all runs, one for the group in work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from contilab.engine.watch import Progress
+
+
+class Bars:
+    """Two bars; the second one is there while a group is in work."""
+
+    def __init__(self, rich: RichProgress) -> None:
+        self._rich = rich
+        self._runs = rich.add_task("runs", total=None, facts="")
+        self._group = rich.add_task("", total=None, visible=False, facts="")
+
+    def runs(self, done: int, wanted: int) -> None:
+        """Set the first bar."""
+        self._rich.update(self._runs, completed=done, total=wanted)
+
+    def begin(self, label: str, members: int) -> None:
+        """Show the second bar, empty."""
+        text = f"{label} ({members} run{'s' if members > 1 else ''})"
+        self._rich.reset(self._group, description=text, total=None, visible=True, facts="starting")
+
+    def step(self, progress: Progress) -> None:
+        """Set the second bar."""
+        facts = (
+            f"task {progress.task + 1}/{progress.tasks}  loss {progress.loss:.3f}  {progress.samples_per_second:,.0f} samples/s"
+        )
+        self._rich.update(self._group, completed=progress.step, total=progress.steps, facts=facts)
+
+    def end(self) -> None:
+        """Hide the second bar."""
+        self._rich.update(self._group, visible=False)
+
+
+@contextmanager
+def bars(*, color: bool, file: TextIO) -> Iterator[Bars]:
+    """Yield bars on *file*. Logs printed to standard error meanwhile appear above them; standard output stays untouched."""
+    console = Console(file=file, no_color=not color, force_terminal=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[facts]}"),
+    )
+    with RichProgress(*columns, console=console, transient=True, redirect_stdout=False) as rich:
+        yield Bars(rich)

@@ -1,0 +1,88 @@
+"""Whose fault an exception is."""
+
+import errno
+
+import pytest
+
+from contilab.errors import DataError, EnvironmentFault
+from contilab.runner.faults import facts_of, fault_of, is_environment, is_lost_device
+
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device", "out/record.jsonl")
+LOST = RuntimeError("CUDA error: unspecified launch failure")
+
+
+class TestIsEnvironment:
+    """The line between environment and training."""
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            NO_SPACE,
+            OSError(errno.EROFS, "Read-only file system"),
+            PermissionError(errno.EACCES, "Permission denied"),
+            LOST,
+            DataError("mnist", "not there"),
+            EnvironmentFault("store", "gone"),
+        ],
+    )
+    def test_environment(self, error):
+        """Disk, data and device are the environment."""
+        assert is_environment(error)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ValueError("bad shape"),
+            RuntimeError("CUDA out of memory"),
+            RuntimeError("CUDA error: out of memory"),
+            FileNotFoundError(errno.ENOENT, "No such file"),
+            MemoryError(),
+        ],
+    )
+    def test_training(self, error):
+        """Everything else is charged to the group; so is memory, which a smaller group may have."""
+        assert not is_environment(error)
+
+    def test_lost_device(self):
+        """Only a lost device makes every further group pointless."""
+        assert is_lost_device(LOST)
+        assert not is_lost_device(NO_SPACE)
+
+
+class TestFactsOf:
+    """What the end of an attempt records."""
+
+    def test_disk(self):
+        """Errno and path are kept."""
+        assert facts_of(NO_SPACE) == {
+            "error": "OSError",
+            "message": "[Errno 28] No space left on device: 'out/record.jsonl'",
+            "errno": "ENOSPC",
+            "path": "out/record.jsonl",
+        }
+
+    def test_training(self):
+        """Class and text are kept."""
+        assert facts_of(ValueError("bad")) == {"error": "ValueError", "message": "bad"}
+
+
+class TestFaultOf:
+    """The sentence for people."""
+
+    def test_way_out(self):
+        """A full disk says what to do."""
+        assert "free space" in fault_of(NO_SPACE, "group 1").hint
+
+    def test_own_errors_speak_for_themselves(self):
+        """An error of ours keeps its place and hint."""
+        error = DataError("mnist", "not there", hint="set CONTILAB_DATA")
+
+        assert fault_of(error, "group 1") == error.faults[0]
+
+    def test_lost_device(self):
+        """A lost device is named in one sentence."""
+        assert fault_of(LOST, "group 1").problem == "the device failed: CUDA error: unspecified launch failure"
+
+    def test_another_disk_error(self):
+        """A disk error without advice of its own still has a way out."""
+        assert "run again" in fault_of(OSError(errno.EIO, "I/O error"), "group 1").hint
