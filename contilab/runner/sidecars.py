@@ -24,7 +24,7 @@ LOG = "log.jsonl"
 def config_toml(run: Run) -> bytes:
     """Return the resolved run as TOML: its address, its seed and every setting with defaults written out."""
     head = {"rid": run.rid, "seed": run.seed}
-    return tomli_w.dumps({**head, **_without_unset(run.config)}).encode()
+    return tomli_w.dumps({**head, **run.config}).encode()
 
 
 def env_json(choices: Mapping[str, Any]) -> bytes:
@@ -45,11 +45,4 @@ def machine() -> dict[str, Any]:
             "memory_bytes": int(psutil.virtual_memory().total),
             "is_container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
         },
-    }
-
-
-def _without_unset(table: Mapping[str, Any]) -> dict[str, Any]:
-    # TOML has no null: an unset value is an absent key.
-    return {
-        key: _without_unset(value) if isinstance(value, Mapping) else value for key, value in table.items() if value is not None
     }

@@ -10,7 +10,7 @@ from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plug
 RUN = Run(
     benchmark=Benchmark(name="synthetic", scenario="class"),
     data=Data(name="synthetic", digest="0" * 64),
-    model=Plugin(name="mlp", settings={"hidden": [8], "norm": None}),
+    model=Plugin(name="mlp", settings={"hidden": [8]}),
     optim=Plugin(name="sgd", settings={"lr": 0.1}),
     train=Train(epochs=1),
     method=Plugin(name="er"),
@@ -26,7 +26,7 @@ class TestConfigToml:
     """The resolved run as TOML."""
 
     def test_is_complete(self):
-        """Address, seed and all settings with defaults; an unset value is an absent key."""
+        """Address, seed and all settings with defaults."""
         config = tomllib.loads(config_toml(RUN).decode())
 
         assert (config["rid"], config["seed"]) == (RUN.rid, 7)
