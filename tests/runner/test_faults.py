@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from contilab.errors import DataError, EnvironmentFault
-from contilab.runner.faults import facts_of, fault_of, is_environment, is_lost_device
+from contilab.runner.faults import fault_of, is_environment, is_lost_device
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device", "out/record.jsonl")
 LOST = RuntimeError("CUDA error: unspecified launch failure")
@@ -47,23 +47,6 @@ class TestIsEnvironment:
         """Only a lost device makes every further group pointless."""
         assert is_lost_device(LOST)
         assert not is_lost_device(NO_SPACE)
-
-
-class TestFactsOf:
-    """What the end of an attempt records."""
-
-    def test_disk(self):
-        """Errno and path are kept."""
-        assert facts_of(NO_SPACE) == {
-            "error": "OSError",
-            "message": "[Errno 28] No space left on device: 'out/record.jsonl'",
-            "errno": "ENOSPC",
-            "path": "out/record.jsonl",
-        }
-
-    def test_training(self):
-        """Class and text are kept."""
-        assert facts_of(ValueError("bad")) == {"error": "ValueError", "message": "bad"}
 
 
 class TestFaultOf:
