@@ -1,0 +1,139 @@
+"""The walk of a runner over the open groups, until one can be claimed.
+
+A group may be claimed if nobody claimed it, or the last attempt ended, or it is stale. The claim is a link of a finished
+file onto the next number: one of any number of claimants wins. The group lock only saves the others the work of trying.
+"""
+
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from contilab.disk.failpoint import failpoint
+from contilab.disk.lock import Lock
+from contilab.disk.put_new import put_new
+from contilab.spec.canonical import canonical
+from contilab.store.claim import Claim
+from contilab.store.clock import boot_id, boottime
+from contilab.store.generation import Generation, has_failed_under, highest, last_generation
+from contilab.store.mount import is_local
+from contilab.store.observer import Observer
+from contilab.store.openings import Openings
+from contilab.store.store import Store
+
+POLL_SECONDS = 5.0
+BUSY_TTLS = 2  # a paused process may sit in the locked section; after that its peers go on without the lock
+
+
+class Idle(NamedTuple):
+    """Nothing to claim now; with no busy group left either, the runner has come to its end.
+
+    *busy*: open groups that others work on. *failed*: open groups that failed under this runner. *refused*: open groups none
+    of whose runs this runner accepts.
+    """
+
+    busy: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+class Claimer:
+    """Claims groups for one *runner* (a random uuid per process); *versions* go into each claim."""
+
+    def __init__(self, store: Store, *, runner: str, versions: Mapping[str, str]) -> None:
+        self._store = store
+        self._layout = store.layout
+        self._runner = runner
+        self._versions = dict(versions)
+        self._openings = Openings(store)
+        self._observer = Observer(store.ttl_s)
+        self._busy_since: dict[str, float] = {}
+        self._boot_id = boot_id()
+        self._is_local = is_local(store.root)
+
+    def pause_seconds(self) -> float:
+        """Return how long to wait before the next walk: 5 s, less for a short TTL, with jitter."""
+        return min(POLL_SECONDS, self._store.ttl_s / 4) * random.uniform(0.75, 1.25)  # noqa: S311  spreads runners, no secret
+
+    def claim_next(self, *, study: str | None = None, accepts: Callable[[str], bool] = lambda _: True) -> Claim | Idle:
+        """Claim an open group (of *study*, if given) with a run that *accepts* is true for, or tell why there is none.
+
+        Raises OSError and StoreError where the store cannot be read or written.
+        """
+        busy, failed, refused = [], [], []
+        for gid, rids in self._walk(study):
+            chosen = tuple(rid for rid in rids if accepts(rid))
+            last = last_generation(self._layout, gid)
+            if not chosen:
+                refused.append(gid)
+            elif last and not self._may_follow(gid, last):
+                busy.append(gid)
+            elif last and has_failed_under(self._layout, gid, self._runner):
+                failed.append(gid)
+            elif claim := self._claim(gid, chosen, last.n if last else 0):
+                return claim
+            else:
+                busy.append(gid)
+        return Idle(tuple(busy), tuple(failed), tuple(refused))
+
+    def _walk(self, study: str | None) -> Sequence[tuple[str, tuple[str, ...]]]:
+        groups = list(self._openings.open_groups(study).items())
+        offset = random.randrange(len(groups)) if groups else 0  # noqa: S311  spreads runners, no secret
+        return groups[offset:] + groups[:offset]
+
+    def _may_follow(self, gid: str, last: Generation) -> bool:
+        return not last.is_open or self._observer.is_stale(self._layout.beat(gid, last.n)) or self._is_dead(gid, last)
+
+    def _is_dead(self, gid: str, last: Generation) -> bool:
+        """Whether the owner was on this machine and is gone, since the lock that it held while it lived is free.
+
+        So nobody waits one TTL for his own dead process. An error costs time only: the fence does not depend on it.
+        """
+        if not (self._is_local and self._boot_id and last.boot_id == self._boot_id and last.claim.get("holds_alive")):
+            return False
+        lock = Lock(self._layout.alive(gid, last.n))
+        try:
+            return lock.acquire() == "held"
+        finally:
+            lock.release()
+
+    def _claim(self, gid: str, rids: tuple[str, ...], last: int) -> Claim | None:
+        lock = Lock(self._layout.lock(gid))
+        if lock.acquire() != "busy":
+            self._busy_since.pop(gid, None)
+        elif not self._has_waited(gid):
+            return None
+        try:
+            return self._link(gid, rids, last + 1) if highest(self._layout, gid) == last else None
+        finally:
+            lock.release()
+
+    def _has_waited(self, gid: str) -> bool:
+        since = self._busy_since.setdefault(gid, boottime())
+        return boottime() - since > BUSY_TTLS * self._store.ttl_s
+
+    def _link(self, gid: str, rids: tuple[str, ...], n: int) -> Claim | None:
+        alive = Lock(self._layout.alive(gid, n))
+        alive.acquire()  # before the claim is visible, else a peer finds it free and takes us for dead
+        failpoint("claim.before")
+        record = {**self._record(gid, n), "holds_alive": alive.is_held}
+        if not put_new(self._layout.claim(gid, n), canonical(record)):
+            alive.release()
+            return None
+        failpoint("claim.linked")
+        claim = Claim(self._store, gid, n, rids, runner=self._runner, alive=alive)
+        claim.begin()
+        failpoint("claim.beating")
+        return claim
+
+    def _record(self, gid: str, n: int) -> dict[str, object]:
+        done = len(self._store.taken().intersection(self._store.group(gid)))
+        return {
+            "kind": "attempt",
+            "n": n,
+            "runner": self._runner,
+            "nonce": os.urandom(16).hex(),
+            "boot_id": self._boot_id,
+            "versions": self._versions,
+            "start": {"step": 0, "results": done},
+        }

@@ -1,0 +1,116 @@
+"""The state of every run of a study, derived from names at the moment of asking. Takes no lock and writes nothing."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from contilab.disk.read import read_json
+from contilab.spec.study import Study
+from contilab.store.generation import Generation, last_generation
+from contilab.store.layout import short
+from contilab.store.result import complete
+from contilab.store.store import Store
+
+State = Literal["done", "diverged", "damaged", "running", "failed", "waiting"]
+
+
+class RunStatus(NamedTuple):
+    """The state of one run, and for display only: who works on it, how far it is, why it failed.
+
+    *who* is the host of the runner, else 12 digits of its uuid. *beat_age_s* compares file time with the clock of this
+    machine, so it may be wrong by the difference of two clocks; *is_silent* if it exceeds one TTL: probably nobody works.
+    """
+
+    state: State
+    gid: str = ""
+    who: str = ""
+    step: int = 0
+    steps: int = 0
+    samples_per_second: float = 0.0
+    beat_age_s: float | None = None
+    is_silent: bool = False
+    reason: str = ""
+
+
+def study_status(store: Store, study: Study) -> dict[str, RunStatus]:
+    """Return the state of each run of *study*, in the order of its manifest.
+
+    It is the first that fits of done (or diverged), damaged, running, failed, waiting.
+    """
+    taken = store.taken()
+    open_runs = {rid for rid in study.rids if rid not in taken}
+    groups = _groups_of(store, open_runs)
+    hosts: dict[str, str] = {}
+    of_group = {gid: _group_status(store, gid, hosts) for gid in dict.fromkeys(gid for gids in groups.values() for gid in gids)}
+    return {
+        rid: _result_status(store, rid) if rid in taken else _first(of_group[gid] for gid in groups.get(rid, ()))
+        for rid in study.rids
+    }
+
+
+def counts(states: Mapping[str, RunStatus]) -> dict[State, int]:
+    """Return how many runs are in each state, states without a run left out."""
+    found: dict[State, int] = {}
+    for status in states.values():
+        found[status.state] = found.get(status.state, 0) + 1
+    return found
+
+
+def _result_status(store: Store, rid: str) -> RunStatus:
+    manifest = complete(store.result_dir(rid), rid)
+    if manifest is None:
+        return RunStatus("damaged", reason=f"{store.result_dir(rid)} is not a complete result")
+    state: State = "diverged" if manifest.state == "diverged" else "done"
+    return RunStatus(state, gid=manifest.gid)
+
+
+def _groups_of(store: Store, rids: set[str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for gid in store.group_ids() if rids else ():
+        for rid in rids.intersection(store.group(gid)):
+            groups.setdefault(rid, []).append(gid)
+    return groups
+
+
+def _first(states: Iterable[RunStatus]) -> RunStatus:
+    order = ("running", "failed", "waiting")
+    return min(states, key=lambda status: order.index(status.state), default=RunStatus("waiting"))
+
+
+def _group_status(store: Store, gid: str, hosts: dict[str, str]) -> RunStatus:
+    last = last_generation(store.layout, gid)
+    if last is not None and last.is_open:
+        return _running(store, gid, last, hosts)
+    end = (last.end if last else None) or {}
+    reason = f"{end.get('class')}: {end.get('text')}" if end.get("class") else ""
+    if last is not None and last.has_failed:
+        return RunStatus("failed", gid, _who(store, last, hosts), reason=reason)
+    return RunStatus("waiting", gid, reason=reason)
+
+
+def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) -> RunStatus:
+    path = store.layout.beat(gid, last.n)
+    beat: Any = read_json(path)
+    facts = beat if isinstance(beat, dict) else {}
+    try:
+        age = max(time.time() - path.stat().st_mtime, 0.0)
+    except OSError:  # no beat yet
+        age = None
+    return RunStatus(
+        "running",
+        gid,
+        _who(store, last, hosts),
+        step=int(facts.get("step", 0)),
+        steps=int(facts.get("steps", 0)),
+        samples_per_second=float(facts.get("samples_per_second", 0.0)),
+        beat_age_s=age,
+        is_silent=age is not None and age > store.ttl_s,
+    )
+
+
+def _who(store: Store, last: Generation, hosts: dict[str, str]) -> str:
+    if last.runner not in hosts:
+        facts = read_json(store.layout.runner(last.runner))
+        host = facts.get("host") if isinstance(facts, dict) else None
+        hosts[last.runner] = str(host or short(last.runner))
+    return hosts[last.runner]
