@@ -1,0 +1,124 @@
+"""Merge the levels of settings, later wins, and keep where each value came from."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from contilab.errors import Fault
+from contilab.manifest.faults import value_fault
+from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
+from contilab.manifest.menu import Menu
+
+BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: methods.md (b)
+
+
+class Level(NamedTuple):
+    """One source of settings. *is_own*: the user wrote it, so its settings go to every plugin that has them."""
+
+    origin: str
+    place: str  # what stands before the key in the place of a fault
+    settings: Mapping[str, Any]
+    is_own: bool = True
+
+
+class Given(NamedTuple):
+    """A value and the level that it came from."""
+
+    value: Any
+    level: Level
+
+
+class Merged(NamedTuple):
+    """The settings of one cell: plain tables, the origin of each value by dotted key, and the faults found on the way."""
+
+    tables: dict[str, dict[str, Any]]
+    origins: dict[str, str]
+    faults: list[Fault]
+
+
+class Rules(NamedTuple):
+    """What cells are settled by: the menu, and the keys of each shared table and of each plugin's name."""
+
+    menu: Menu
+    place: str
+    shared: dict[str, dict[str, Key]]
+    named: dict[str, dict[str, Key]]
+
+
+DEFAULTS = Level("default", "defaults: ", BUILT_IN, is_own=False)
+
+
+def stack(levels: Iterable[Level], below: Mapping[str, Given] | None = None) -> dict[str, Given]:
+    """Return the last value of each key; a later one replaces an earlier rival (`train.steps` and `train.epochs`)."""
+    merged = dict(below or {})
+    for level in levels:
+        for key, value in level.settings.items():
+            if key in RIVALS:
+                merged.pop(RIVALS[key], None)
+            merged[key] = Given(value, level)
+    return merged
+
+
+def rules(menu: Menu, place: str) -> Rules:
+    """Return the rules of *menu*; *place*: of faults that no single key has."""
+    every = {**named_keys(menu), **shared_keys()}
+    shared = {table: {key: value for key, value in every.items() if key.startswith(f"{table}.")} for table in SHARED}
+    return Rules(menu, place, shared, {kind: {f"{kind}.name": every[f"{kind}.name"]} for kind in ("model", "optim")})
+
+
+def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping[str, str]) -> Merged:
+    """Return the tables of a cell of *method*, all defaults written out.
+
+    *meant*: the optimiser and model that profile and preset name. Settings that the cell's plugins do not have are left out; so
+    are those of profile and preset if the user chose another plugin, and the memory of methods that use none.
+    """
+    merged = Merged({}, {}, [])
+    for table, keys in rules.shared.items():
+        if table != "memory" or rules.menu.entry("method", method).uses_memory:
+            merged.tables[table] = _filled(merged, rules, keys, given)
+    for kind in PLUGINS:
+        name = method if kind == "method" else _filled(merged, rules, rules.named[kind], given).get("name")
+        if name not in rules.menu.names[kind]:
+            continue
+        kept = {key: value for key, value in given.items() if value.level.is_own or meant.get(kind, name) == name}
+        own = _filled(merged, rules, plugin_keys(rules.menu, kind, name), kept)
+        merged.faults.extend(() if merged.faults else _refusal(rules, kind, name, own))
+        merged.tables[kind] = {"name": name, **own}
+    if merged.tables.get("memory", {}).get("batch") == "train":  # the word and its number are one run
+        merged.tables["memory"]["batch"] = merged.tables["train"]["batch"]
+    return merged
+
+
+def _filled(merged: Merged, rules: Rules, keys: Mapping[str, Key], given: Mapping[str, Given]) -> dict[str, Any]:
+    filled: dict[str, Any] = {}
+    for dotted, key in keys.items():
+        short = dotted.partition(".")[2]
+        if dotted in given:
+            value, level = given[dotted]
+            merged.origins[dotted] = level.origin
+            filled[short] = _checked(merged, dotted, key, value, level)
+        elif key.default is MISSING:
+            merged.faults.append(Fault(f"{rules.place}: {dotted}", "the key is missing", "set it in overrides"))
+        elif key.default is not None:  # None: its rival is set
+            merged.origins[dotted] = DEFAULTS.origin
+            filled[short] = list(key.default) if isinstance(key.default, tuple) else key.default
+    return filled
+
+
+def _checked(merged: Merged, dotted: str, key: Key, value: Any, level: Level) -> Any:
+    try:
+        return adapter(key.hint).validate_python(value)
+    except ValidationError as error:
+        merged.faults.append(value_fault(error, key.hint, f"{level.place}{dotted}"))
+        return value
+
+
+def _refusal(rules: Rules, kind: str, name: str, settings: dict[str, Any]) -> list[Fault]:
+    """Return the fault that a plugin finds in the combination of its settings, if any."""
+    try:
+        rules.menu.entry(kind, name).settings(**settings)
+    except ValueError as error:
+        return [Fault(f"{rules.place}: {kind} {name}", str(error), "change one of these settings")]
+    return []
