@@ -1,0 +1,123 @@
+"""Every optimiser of the catalog keeps the contract of optimisers."""
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch.func import vmap
+from torch.utils import _pytree as pytree
+
+from contilab import catalog
+from contilab.optim.contract import Optimiser
+from contilab.spec.fields import per_member
+
+SETTINGS = {"sgd": {"momentum": 0.9, "weight_decay": 1e-3}, "adam": {"weight_decay": 1e-3}}  # what the defaults leave unused
+
+
+def cases():
+    """Return the default settings of every optimiser, and settings that use all of its parts."""
+    for name in catalog.OPTIMISERS:
+        settings = catalog.entry("optim", name).settings
+        yield pytest.param(name, settings(), id=name)
+        if name in SETTINGS:
+            yield pytest.param(name, settings(**SETTINGS[name]), id=f"{name}-all")
+
+
+def built(name, settings) -> Optimiser:
+    """Return the optimiser of these settings."""
+    return catalog.entry("optim", name).make(settings)
+
+
+def values_of(settings, factor=1.0):
+    """Return the per-member settings, times *factor*."""
+    return {key: getattr(settings, key) * factor for key in per_member(type(settings))}
+
+
+def tensors(seed):
+    """Return parameters or gradients; 37 entries leave a rest for every vector width."""
+    generator = torch.Generator().manual_seed(seed)
+    return {"a": torch.randn(37, generator=generator), "b": torch.randn(3, 5, generator=generator)}
+
+
+def run(update, params, state, steps=5, seed=100):
+    """Return parameters and state after steps on fixed gradients."""
+    for step in range(steps):
+        params, state = update(params, tensors(seed + step), state)
+    return params, state
+
+
+def stacked(trees):
+    """Return trees as one, with the member axis first."""
+    return pytree.tree_map(lambda *leaves: torch.stack(leaves), *trees)
+
+
+def assert_equal(expected, actual):
+    """Compare all tensors of two trees bitwise."""
+    torch.testing.assert_close(pytree.tree_leaves(actual), pytree.tree_leaves(expected), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("name", "settings"), list(cases()))
+class TestOptimiser:
+    """What every optimiser has to keep."""
+
+    def test_changes_no_argument(self, name, settings):
+        """An update leaves parameters, gradients and state as they were."""
+        optimiser = built(name, settings)
+        params, state = run(optimiser.update, tensors(0), optimiser.init(tensors(0), values_of(settings)), steps=2)
+        given = (params, tensors(7), state)
+        before = pytree.tree_map(torch.clone, given)
+
+        optimiser.update(*given)
+
+        assert_equal(before, given)
+
+    @pytest.mark.parametrize("size", [1, 3, 17])
+    def test_ensemble_equals_members_bitwise(self, name, settings, size):
+        """Each member of an ensemble of any size, with its own rates, gets the bits that it gets alone."""
+        optimiser = built(name, settings)
+        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + seed))) for seed in range(size)]
+        params, states = (stacked(part) for part in zip(*members, strict=True))
+
+        def five_steps(params, state, shift):
+            for step in range(5):
+                gradients = {key: theta + shift + step for key, theta in params.items()}
+                params, state = optimiser.update(params, gradients, state)
+            return params, state
+
+        shifts = torch.arange(size) / 7
+        alone = stacked([five_steps(*member, shift) for member, shift in zip(members, shifts, strict=True)])
+
+        assert_equal(alone, vmap(five_steps)(params, states, shifts))
+
+    def test_rates_are_taken_per_member(self, name, settings):
+        """Two members that differ in their rates move differently from the same start."""
+        optimiser = built(name, settings)
+        ends = [run(optimiser.update, tensors(0), optimiser.init(tensors(0), values_of(settings, by)))[0]["a"] for by in (1, 2)]
+
+        assert per_member(type(settings))
+        assert not torch.equal(*ends)
+
+    def test_state_survives_the_disk(self, name, settings):
+        """A state saved and loaded as safetensors goes on with the same bits; no two of its tensors share memory."""
+        optimiser = built(name, settings)
+        first = optimiser.init(tensors(0), values_of(settings))
+        for params, state in ((tensors(0), first), run(optimiser.update, tensors(0), first)):
+            leaves, structure = pytree.tree_flatten(state)
+            read = load(save({str(index): leaf for index, leaf in enumerate(leaves)}))
+            again = pytree.tree_unflatten([read[str(index)] for index in range(len(leaves))], structure)
+
+            assert_equal(run(optimiser.update, params, state), run(optimiser.update, params, again))
+
+    def test_keeps_the_type_of_the_parameters(self, name, settings):
+        """Parameters in float64 stay in float64, and float32 in float32."""
+        optimiser = built(name, settings)
+        for dtype in (torch.float32, torch.float64):
+            params = {key: value.to(dtype) for key, value in tensors(0).items()}
+            moved, _ = optimiser.update(params, params, optimiser.init(params, values_of(settings)))
+
+            assert {value.dtype for value in moved.values()} == {dtype}
+
+    def test_clip_norm_is_handed_on(self, name, settings):
+        """A norm in the settings reaches the engine through the contract; "off" is None."""
+        clipped = type(settings)(clip_norm=0.5)
+
+        assert (built(name, settings).clip_norm, built(name, clipped).clip_norm) == (None, 0.5)

@@ -1,0 +1,246 @@
+"""Every strategy of the catalog, with every choice of its settings, keeps the contract of strategies."""
+
+import dataclasses
+import typing
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch.func import grad, jacrev, vmap
+from torch.utils import _pytree as pytree
+
+from contilab import catalog
+from contilab.spec.fields import per_member
+from contilab.strategies.contract import Batch, Member, Strategy, TaskEnd
+
+ROWS, WIDTH, DTYPE = 4, 3, torch.float64
+
+
+def choices(name):
+    """Return default settings, and one variant per literal choice of a field; combinations that are refused are left out."""
+    settings = catalog.entry("method", name).settings
+    variants = [settings()]
+    for field in dataclasses.fields(settings):
+        hints = pytree.tree_leaves([typing.get_type_hints(settings)[field.name]])
+        options = [value for hint in (*hints, *typing.get_args(hints[0])) for value in typing.get_args(hint)]
+        variants += [settings(**{field.name: value}) for value in options if isinstance(value, str)]
+    return [pytest.param(name, variant, id=f"{name}-{index}") for index, variant in enumerate(dict.fromkeys(variants))]
+
+
+CASES = [case for name in catalog.STRATEGIES for case in choices(name)]
+every_strategy = pytest.mark.parametrize(("name", "settings"), CASES)
+
+
+def built(name, settings) -> Strategy:
+    """Return the strategy of these settings."""
+    return catalog.entry("method", name).make(settings)
+
+
+def member_of(settings, factor=1.0) -> Member:
+    """Return a member whose per-member numbers are *factor* times the settings."""
+    values = {key: getattr(settings, key) for key in per_member(type(settings))}
+    return Member({key: value * factor if isinstance(value, float) else value for key, value in values.items()}, lr=0.1)
+
+
+def params_of(seed):
+    """Return parameters of a linear model, drawn from *seed*."""
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        "weight": torch.randn(ROWS, WIDTH, generator=generator, dtype=DTYPE),
+        "bias": torch.randn(ROWS, generator=generator, dtype=DTYPE),
+    }
+
+
+def samples_of(seed, count):
+    """Return inputs, rows, masks and weights; the mask allows the sample's own row and at least one other."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(count, WIDTH, generator=generator, dtype=DTYPE)
+    row = torch.randint(0, ROWS, (count,), generator=generator)
+    mask = torch.nn.functional.one_hot(row, ROWS).bool() | (torch.arange(ROWS) < 2)
+    return inputs, row, mask, torch.ones(count, dtype=DTYPE)
+
+
+def logits_of(params, inputs):
+    """Return the logits [B, ROWS] of a linear model."""
+    return inputs @ params["weight"].T + params["bias"]
+
+
+def draw_samples(strategy, count=5):
+    """Return samples for every batch that *strategy* names."""
+    return {name: samples_of(100 * index, count) for index, name in enumerate(("current", *strategy.replay))}
+
+
+def batches_of(samples, params):
+    """Return *samples* as batches with the logits of *params*."""
+    return {name: Batch(logits_of(params, inputs), *rest) for name, (inputs, *rest) in samples.items()}
+
+
+def importance_of(request, params, count=6):
+    """Return what the engine hands over at a task end: mean over samples of the weighted sum of reduced gradients."""
+    inputs, row, mask, _ = samples_of(7, count)
+    draws = torch.linspace(0, 0.99, count, dtype=DTYPE)
+
+    def values(params, x, row, mask, draw):
+        return request.terms(logits_of(params, x[None])[0], row, mask, draw)
+
+    gradients, weights = vmap(jacrev(values, has_aux=True), in_dims=(None, 0, 0, 0, 0))(params, inputs, row, mask, draws)
+    reduce = {"square": torch.square, "abs": torch.abs}[request.reduce]
+    return {name: torch.einsum("nk,nk...->...", weights, reduce(value)) / count for name, value in gradients.items()}
+
+
+def after_one_task(strategy, settings, factor=1.0, seed=0):
+    """Return the state of a member at the start of its second task."""
+    params = params_of(seed)
+    state = strategy.init(params, member_of(settings, factor))
+    if strategy.after_task is None:
+        return state
+    importance = importance_of(strategy.importance, params) if strategy.importance else None
+    return strategy.after_task(state, TaskEnd(params, importance))
+
+
+def step_loss(strategy):
+    """Return the whole loss of a step as a function of parameters and state."""
+    samples = draw_samples(strategy)
+
+    def loss(params, state):
+        penalty = strategy.penalty(state, params) if strategy.penalty else 0.0
+        return strategy.loss(state, batches_of(samples, params)) + penalty
+
+    return loss
+
+
+def stacked(trees):
+    """Return trees as one, with the member axis first."""
+    return pytree.tree_map(lambda *leaves: torch.stack(leaves), *trees)
+
+
+def cloned(tree):
+    """Return a copy of all tensors of a tree."""
+    return pytree.tree_map(torch.clone, tree)
+
+
+def assert_equal(expected, actual, **tolerance):
+    """Compare all tensors of two trees, bitwise without a tolerance."""
+    torch.testing.assert_close(
+        pytree.tree_leaves(actual), pytree.tree_leaves(expected), **(tolerance or {"rtol": 0, "atol": 0})
+    )
+
+
+@every_strategy
+class TestStrategy:
+    """What every strategy has to keep."""
+
+    def test_changes_no_argument(self, name, settings):
+        """Every function of a strategy leaves states, parameters and batches as they were."""
+        strategy = built(name, settings)
+        state, params = after_one_task(strategy, settings), params_of(1)
+        given = (state, params, batches_of(draw_samples(strategy), params))
+        before = cloned(given)
+
+        step_loss(strategy)(params, state)
+        strategy.loss(state, given[2])
+        if strategy.after_task:
+            strategy.after_task(state, TaskEnd(params, params if strategy.importance else None))
+        if strategy.notes:
+            strategy.notes(state)
+
+        assert_equal(before, given)
+
+    def test_repeats_its_numbers(self, name, settings):
+        """The same arguments give the same bits: nothing random and nothing remembered is inside."""
+        strategy = built(name, settings)
+        state, params = after_one_task(strategy, settings), params_of(1)
+
+        assert_equal(step_loss(strategy)(params, state), step_loss(strategy)(params, state))
+
+    def test_ensemble_equals_members(self, name, settings):
+        """Under vmap each member, with its own settings, gets the loss and gradient that it gets alone."""
+        strategy = built(name, settings)
+        if not strategy.is_vmappable:
+            pytest.skip("the strategy says that it is not vmappable")
+        members = [(params_of(seed + 10), after_one_task(strategy, settings, 1 - 0.3 * seed, seed)) for seed in range(3)]
+        params, states = (stacked(part) for part in zip(*members, strict=True))
+        loss = step_loss(strategy)
+
+        alone = stacked([(loss(*member), grad(loss)(*member)) for member in members])
+
+        # 1e-12: float64, and the order of a sum may differ between a batched and a single kernel.
+        assert_equal(alone, (vmap(loss)(params, states), vmap(grad(loss))(params, states)), rtol=1e-12, atol=1e-12)
+
+    def test_state_survives_the_disk(self, name, settings):
+        """A state saved and loaded as safetensors gives the same bits; no two of its tensors share memory."""
+        strategy = built(name, settings)
+        first = strategy.init(params_of(0), member_of(settings))
+        for state in (first, after_one_task(strategy, settings)):
+            leaves, structure = pytree.tree_flatten(state)
+            read = load(save({str(index): leaf for index, leaf in enumerate(leaves)}))
+            again = pytree.tree_unflatten([read[str(index)] for index in range(len(leaves))], structure)
+
+            assert_equal(step_loss(strategy)(params_of(1), state), step_loss(strategy)(params_of(1), again))
+
+    def test_padding_changes_nothing(self, name, settings):
+        """Samples of weight 0, whatever their logits, change neither loss nor gradient."""
+        strategy = built(name, settings)
+        state, params = after_one_task(strategy, settings), params_of(1)
+        plain = batches_of(draw_samples(strategy), params)
+        zeros = torch.zeros(3, dtype=DTYPE)
+        wild = Batch(torch.full((3, ROWS), 1e6, dtype=DTYPE), zeros.long(), torch.ones(3, ROWS).bool(), zeros)
+        padded = {key: Batch(*map(torch.cat, zip(batch, wild, strict=True))) for key, batch in plain.items()}
+
+        def gradient(batches):
+            logits = {key: batch.logits for key, batch in batches.items()}
+            return grad(
+                lambda logits: strategy.loss(state, {key: each._replace(logits=logits[key]) for key, each in batches.items()})
+            )(logits)
+
+        assert_equal(strategy.loss(state, plain), strategy.loss(state, padded), rtol=1e-14, atol=0)
+        expected = {key: torch.cat([value, torch.zeros(3, ROWS, dtype=DTYPE)]) for key, value in gradient(plain).items()}
+        assert_equal(expected, gradient(padded), rtol=1e-14, atol=0)
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_small_memory_is_finite(self, name, settings, count):
+        """With no or one replayed sample, and one current sample, the loss is a finite number."""
+        strategy = built(name, settings)
+        batches = batches_of(draw_samples(strategy, count=1), params_of(1))
+        for replay in strategy.replay:
+            batches[replay] = batches[replay]._replace(weight=torch.full((1,), float(count), dtype=DTYPE))
+
+        assert torch.isfinite(strategy.loss(after_one_task(strategy, settings), batches))
+
+    def test_gradient_is_that_of_the_loss(self, name, settings):
+        """The gradient by autograd equals finite differences in float64."""
+        strategy = built(name, settings)
+        state, params = after_one_task(strategy, settings), params_of(1)
+
+        def loss(weight, bias):
+            return step_loss(strategy)({"weight": weight, "bias": bias}, state)
+
+        assert torch.autograd.gradcheck(loss, [params[key].requires_grad_() for key in ("weight", "bias")])
+
+    def test_notes_are_plain(self, name, settings):
+        """Notes are finite numbers or text, for the record."""
+        strategy = built(name, settings)
+        notes = strategy.notes(after_one_task(strategy, settings)) if strategy.notes else {}
+
+        assert [key for key, value in notes.items() if not isinstance(value, str) and not abs(value) < float("inf")] == []
+
+    def test_batches_have_names_of_their_own(self, name, settings):
+        """A replay draw is never called like the current batch; only methods that use memory draw from it."""
+        strategy = built(name, settings)
+
+        assert "current" not in strategy.replay
+        assert catalog.entry("method", name).uses_memory or not strategy.replay
+
+
+@pytest.mark.parametrize(("name", "settings"), [case for case in CASES if built(*case.values).after_task])
+class TestTaskEnd:
+    """What every strategy that acts at the end of a task has to keep."""
+
+    def test_task_end_of_an_ensemble_equals_members(self, name, settings):
+        """States stack: the end of a task under vmap is the end of a task for each member."""
+        strategy = built(name, settings)
+        states = [after_one_task(strategy, settings, 1 - 0.3 * seed, seed) for seed in range(3)]
+        ends = [TaskEnd(params_of(seed + 20), cloned(params_of(seed + 30))) for seed in range(3)]
+        alone = stacked([strategy.after_task(*each) for each in zip(states, ends, strict=True)])
+
+        assert_equal(alone, vmap(strategy.after_task)(stacked(states), stacked(ends)), rtol=1e-12, atol=1e-12)
