@@ -1,0 +1,39 @@
+"""What an attempt may use here: `auto` of the plan becomes a device and a number of threads of this machine, with reasons."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from contilab.hardware.device import choose_device
+from contilab.hardware.threads import Threads, thread_budget
+from contilab.spec.sections import Execution
+
+
+class Resources(NamedTuple):
+    """Engine settings without `auto` for device and threads, and what was chosen why (part of `env.json`)."""
+
+    execution: Execution
+    choices: dict[str, Any]
+
+
+def resources(planned: Execution, *, device: str | None, share: int) -> Resources:
+    """Return what a group planned with *planned* gets here and set torch's threads to it.
+
+    device: what the command line asks for, before what the manifest does. share: processes that share this machine.
+    Raises DeviceError where there is no such device.
+    """
+    import torch
+
+    chosen = choose_device(device or planned.device)
+    threads = _threads(planned, share)
+    torch.set_num_threads(threads.count)
+    choices = {
+        "device": {"asked": device or planned.device, "value": chosen.value, "reason": chosen.reason},
+        "threads": {"asked": planned.threads, "value": threads.count, "reason": threads.reason},
+    }
+    return Resources(replace(planned, device=chosen.value, threads=threads.count), choices)
+
+
+def _threads(planned: Execution, share: int) -> Threads:
+    if planned.threads == "auto":
+        return thread_budget(share)
+    return Threads(planned.threads, "asked for in the manifest")

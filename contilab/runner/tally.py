@@ -1,0 +1,81 @@
+"""What a runner remembers of its attempts, and the exit code it makes of them."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from contilab.errors import DataError, Fault, NumericsMismatch
+from contilab.runner.faults import fault_of, is_lost_device
+from contilab.store.layout import short
+
+FAULTS_IN_A_ROW = 3  # of the environment: then the next group would only fail too
+ALL_DONE, SOME_FAILED, NO_START, ENVIRONMENT, TIME_OVER = 0, 3, 4, 5, 6
+
+
+class Verdict(NamedTuple):
+    """The exit code of a runner and what has to be said about it."""
+
+    code: int
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass
+class Tally:
+    """Counts of one runner. *skipped*: runs that it does not try (again); *faults*: what to tell at the end."""
+
+    published: int = 0
+    failed: int = 0
+    environment: int = 0
+    environment_in_a_row: int = 0
+    is_device_lost: bool = False
+    is_data_only: bool = True
+    skipped: set[str] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
+
+    def add_published(self, count: int) -> None:
+        """Count *count* results."""
+        self.published += count
+        self.environment_in_a_row = 0
+        self.is_data_only = False
+
+    def add_failed(self, gid: str, rids: tuple[str, ...], error: BaseException) -> None:
+        """Count a group that training failed on."""
+        self.failed += 1
+        self.environment_in_a_row = 0
+        self.is_data_only = False
+        self.skipped.update(rids)
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        self.faults.append(
+            Fault(f"group {short(gid)}", f"failed with {text}", "contilab status names the file with its traceback")
+        )
+
+    def add_environment(self, place: str, rids: tuple[str, ...], error: BaseException) -> None:
+        """Count a group that the environment failed on. Missing data say nothing about the next group."""
+        self.environment += 1
+        self.skipped.update(rids)
+        self.is_device_lost = self.is_device_lost or is_lost_device(error)
+        if not isinstance(error, DataError):
+            self.environment_in_a_row += 1
+            self.is_data_only = False
+        fault = fault_of(error, place)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def add_mismatch(self, fault: Fault) -> bool:
+        """Remember that runs were planned for other numerics; True if that was not said before."""
+        is_new = fault not in self.faults
+        if is_new:
+            self.faults.append(fault)
+        return is_new
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether the environment fails whatever is tried."""
+        return self.is_device_lost or self.environment_in_a_row >= FAULTS_IN_A_ROW
+
+    def verdict(self, damaged: list[str], results: str) -> Verdict:
+        """Return how a runner ends that has nothing more to claim. *damaged*: runs in *results* that are not complete."""
+        broken = [Fault(f"{results}/{rid}", "the result is damaged", "move it away, then run again") for rid in damaged]
+        faults = (*self.faults, *broken)
+        if self.environment:
+            return Verdict(NO_START if self.is_data_only else ENVIRONMENT, faults)
+        return Verdict(NumericsMismatch.exit_code if faults else ALL_DONE, faults)
