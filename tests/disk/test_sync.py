@@ -1,0 +1,47 @@
+"""Claims about durable directories."""
+
+import errno
+import os
+
+import pytest
+
+from contilab.disk.sync import make_dir, sync_dir
+
+
+class TestMakeDir:
+    """`make_dir` makes a directory with its parents."""
+
+    def test_nested_and_again(self, tmp_path):
+        """Parents are made, and an existing directory is fine."""
+        make_dir(tmp_path / "a" / "b" / "c")
+        make_dir(tmp_path / "a" / "b" / "c")
+
+        assert (tmp_path / "a" / "b" / "c").is_dir()
+
+    def test_file_in_the_way(self, tmp_path):
+        """A file of that name is an error."""
+        (tmp_path / "a").touch()
+
+        with pytest.raises(FileExistsError):
+            make_dir(tmp_path / "a")
+
+
+class TestSyncDir:
+    """`sync_dir` flushes names."""
+
+    @pytest.mark.parametrize(("number", "is_raised"), [(errno.EINVAL, False), (errno.EIO, True)])
+    def test_only_the_unable_are_excused(self, tmp_path, monkeypatch, number, is_raised):
+        """A file system that cannot sync directories is excused; a failed sync is not."""
+
+        def fsync(handle):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        try:
+            sync_dir(tmp_path)
+        except OSError as error:
+            raised = error.errno
+        else:
+            raised = None
+
+        assert raised == (number if is_raised else None)
