@@ -1,0 +1,149 @@
+"""The runs of a study arranged for tables and figures: per benchmark and scenario, one variant per cell.
+
+Scenarios never share a table: they measure different things.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from contilab.metrics.compute import evidence_of
+from contilab.metrics.contract import Absent, Evidence, Value
+from contilab.metrics.scenario import require_one_scenario
+from contilab.metrics.table import metric
+from contilab.report.runs import RunReport
+from contilab.report.summary import Summary, summarise
+from contilab.spec.study import Cell
+
+MIXABLE = ("versions", "device", "precision")  # what may differ between results without making them other runs
+
+
+class Variant(NamedTuple):
+    """A method with its settings: the runs of one cell, by seed."""
+
+    label: str
+    runs: tuple[RunReport, ...]
+
+    def summary(self, name: str) -> Summary:
+        """Return the metric *name* over the seeds."""
+        return summarise(run.values[name] for run in self.runs)
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """What the runs of this cell mix: one sentence part per kind."""
+        return mixture(self.runs)
+
+    def evidence(self) -> dict[int, Evidence]:
+        """Return what was measured, by seed, without predictions."""
+        return {run.seed: evidence_of(run.record) for run in self.runs if run.record}
+
+    def curves(self) -> dict[int, list[Value]]:
+        """Return `acc_seen_macro` after each stage, by seed; joint training has one stage."""
+        seen = metric("acc_seen_macro")
+        return {seed: [seen.of(e.until(stage)) for stage in range(e.stages)] for seed, e in self.evidence().items()}
+
+    def mean_matrix(self) -> list[list[Value]]:
+        """Return the accuracy matrix [S, T], each cell the mean over the seeds that have it."""
+        found = list(self.evidence().values())
+        if not found:
+            return []
+        stages, tasks = found[0].stages, found[0].tasks
+        return [[_mean(e.reading(after, on) for e in found) for on in range(tasks)] for after in range(stages)]
+
+    def mean_baseline(self) -> list[Value]:
+        """Return the accuracies of the untrained model [T], each the mean over seeds."""
+        rows = [run.record.baseline for run in self.runs if run.record]
+        absent = Absent("the untrained model was not measured")
+        return [_mean(absent if value is None else value for value in column) for column in zip(*rows, strict=True)]
+
+
+class Benchmark(NamedTuple):
+    """The variants of one preset, benchmark and scenario, in the order of the manifest."""
+
+    preset: str
+    name: str
+    scenario: str
+    variants: tuple[Variant, ...]
+
+    @property
+    def runs(self) -> tuple[RunReport, ...]:
+        """All runs."""
+        return tuple(run for variant in self.variants for run in variant.runs)
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks, 0 before there is a result."""
+        return max((run.record.tasks for run in self.runs if run.record), default=0)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All planned seeds, sorted."""
+        return tuple(sorted({run.seed for run in self.runs}))
+
+    @property
+    def fewest_seeds(self) -> int:
+        """The smallest number of seeds behind an `acc`, among variants that have one."""
+        return min((n for variant in self.variants if (n := variant.summary("acc").n)), default=0)
+
+
+def benchmarks(runs: Iterable[RunReport]) -> list[Benchmark]:
+    """Arrange *runs*; InputError if results of several scenarios claim one place."""
+    places: dict[tuple[str, str, str], dict[str, tuple[Cell, list[RunReport]]]] = {}
+    for run in runs:
+        cell = run.cell
+        cells = places.setdefault((cell.preset, cell.benchmark, cell.scenario), {})
+        cells.setdefault(json.dumps([cell.method, cell.sweep], sort_keys=True), (cell, []))[1].append(run)
+    return [_benchmark(*place, list(cells.values())) for place, cells in places.items()]
+
+
+def mixture(runs: Iterable[RunReport]) -> tuple[str, ...]:
+    """Return what *runs* mix in versions, device kinds or precisions, such as "torch 2.6.0 and 2.7.1"."""
+    found: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for name, value in _facts(run.circumstances):
+            found.setdefault(name, {})[value] = None
+    return tuple(f"{name} {' and '.join(sorted(values))}" for name, values in found.items() if len(values) > 1)
+
+
+def _benchmark(preset: str, name: str, scenario: str, cells: list[tuple[Cell, list[RunReport]]]) -> Benchmark:
+    results = {run.name: run.record.scenario for _, runs in cells for run in runs if run.record}
+    require_one_scenario({"the plan": scenario, **results})
+    varying = [key for key in dict.fromkeys(k for cell, _ in cells for k in cell.sweep) if not _is_constant(key, cells)]
+    variants = tuple(Variant(_label(cell, varying), tuple(runs)) for cell, runs in cells)
+    return Benchmark(preset, name, scenario, variants)
+
+
+def _is_constant(key: str, cells: list[tuple[Cell, list[RunReport]]]) -> bool:
+    return len({json.dumps(cell.sweep.get(key)) for cell, _ in cells}) == 1
+
+
+def _label(cell: Cell, keys: list[str]) -> str:
+    short = {key: key.rpartition(".")[2] for key in keys}
+    is_clear = len(set(short.values())) == len(short)
+    parts = [f"{short[key] if is_clear else key}={plain(cell.sweep[key])}" for key in keys if key in cell.sweep]
+    return " ".join([cell.method, *parts])
+
+
+def plain(value: Any) -> str:
+    """Return a setting as a manifest writes it, text without quotes.
+
+    >>> plain("sgd"), plain(0.1), plain(True), plain([400, 400])
+    ('sgd', '0.1', 'true', '[400, 400]')
+    """
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    for name in MIXABLE:
+        value = circumstances.get(name)
+        if isinstance(value, Mapping):
+            yield from ((key, plain(item)) for key, item in value.items())
+        elif value is not None:
+            yield name, plain(value)
+
+
+def _mean(values: Iterable[Value]) -> Value:
+    items = list(values)
+    present = [item for item in items if not isinstance(item, Absent)]
+    return fmean(present) if present else next(item for item in items if isinstance(item, Absent))

@@ -1,0 +1,1 @@
+"""Figures of a report: vector graphics, one function per figure."""

@@ -1,0 +1,101 @@
+"""report.md: the report as Markdown, for repositories and terminals."""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from contilab.report.figures.svg import Drawing
+from contilab.report.page import Page, Section
+from contilab.report.table import Entry, Line, Table
+
+
+def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
+    """Return *page* as Markdown; figures by anchor of their section, as files in figures/."""
+    blocks = [
+        f"# {escaped(page.study.name)}",
+        escaped(page.question),
+        _list(f"{name}: {value}" for name, value in page.facts),
+        *(f"**{escaped(notice.text)}**\n\n{_list(notice.items)}" for notice in page.notices),
+        *(block for section in page.sections for block in _section(section, drawings.get(section.anchor, ()))),
+        *_reproduce(page),
+    ]
+    return "\n\n".join(block.strip("\n") for block in blocks if block.strip()) + "\n"
+
+
+def escaped(text: str) -> str:
+    r"""Return *text* as Markdown that shows it literally, in one line.
+
+    >>> print(escaped("a|b <i>*x*"))
+    a\|b &lt;i&gt;\*x\*
+    """
+    line = html.escape(" ".join(text.split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", line)
+
+
+def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
+    yield f"## {escaped(section.benchmark.preset)}"
+    yield escaped(section.about[:1].upper() + section.about[1:]) + "."
+    yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n)."
+    yield _table(section.headline)
+    yield section.significance
+    for drawing in drawings:
+        yield f"![{escaped(drawing.alt)}](figures/{drawing.key}.svg)\n\n{escaped(drawing.caption)}"
+    yield f"### Values per seed\n\n{_table(section.per_seed)}"
+    yield f"### Every metric\n\n{_table(section.every_metric)}"
+    yield f"### Protocol\n\n{_settings(section.protocol.shared)}"
+    for label, own in section.protocol.own.items():
+        if own:
+            yield f"Only {escaped(label)}:\n\n{_settings(own)}"
+
+
+def _reproduce(page: Page) -> Iterable[str]:
+    yield "## Reproduce"
+    values = "".join(f" {_quoted(value)}" for value in page.study.values)
+    yield _fenced(f"contilab plan {page.study.name}.toml{values}\ncontilab run\ncontilab report {page.study.name}")
+    yield f"The manifest, `{page.study.name}.toml`:"
+    yield _fenced(page.study.manifest, "toml")
+    if page.versions:
+        yield "Versions behind the results:"
+        yield _list(f"{name} {version}" for name, version in page.versions.items())
+
+
+def _table(table: Table) -> str:
+    lines = [[table.corner, *(column.name + _arrow(column.better) for column in table.columns)]]
+    lines += [[_head(line), *map(_entry, line.entries)] for line in table.lines]
+    rows = ["| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines]
+    rule = "|---" + "|---:" * len(table.columns) + "|"
+    notes = "\n".join(f"- {escaped(f'({mark}) ' if mark else '')}{escaped(text)}" for mark, text in table.notes)
+    return "\n".join([rows[0], rule, *rows[1:]]) + (f"\n\n{notes}" if notes else "")
+
+
+def _head(line: Line) -> str:
+    return f"{line.head} ({line.detail})" if line.detail else line.head
+
+
+def _entry(entry: Entry) -> str:
+    detail = f" ({entry.detail})" if entry.detail else ""
+    return entry.text + detail + "".join(f" ({mark})" for mark in entry.marks)
+
+
+def _arrow(better: str) -> str:
+    return {"higher": " ↑", "lower": " ↓"}.get(better, "")
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return _list(f"{key} = {value}" for key, value in settings.items())
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {escaped(item)}" for item in items)
+
+
+def _fenced(text: str, language: str = "") -> str:
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    body = text.rstrip("\n")
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "'\\''") + "'"

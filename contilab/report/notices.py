@@ -1,0 +1,59 @@
+"""What a reader must know before the numbers: runs without a result, diverged runs, mixtures, and too few seeds."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from contilab.report.benchmark import Benchmark, mixture
+from contilab.report.runs import RunReport
+from contilab.report.summary import minimum_p
+
+LEVEL = 0.05
+
+
+class Notice(NamedTuple):
+    """One thing to know: a sentence, and the runs or cells that it is about."""
+
+    text: str
+    items: tuple[str, ...] = ()
+
+
+def notices(runs: Sequence[RunReport], benchmarks: Iterable[Benchmark]) -> list[Notice]:
+    """Return what is to be said of the whole study and of its benchmarks."""
+    return [*_states(runs), *(notice for benchmark in benchmarks for notice in _mixtures(benchmark))]
+
+
+def significance(benchmark: Benchmark) -> str:
+    """Return what the seeds of *benchmark* allow to be claimed, in one sentence; "" without a result."""
+    seeds = benchmark.fewest_seeds
+    if not seeds:
+        return ""
+    least = minimum_p(seeds)
+    test = f"the smallest p that an exact paired test over {seeds} seed{'s' if seeds > 1 else ''} can give is {least:.6g}"
+    if least > LEVEL:
+        return f"No difference in this table can be significant at .05: {test}. Six seeds are the least that can."
+    return f"No test was made for this table; {test}."
+
+
+def _states(runs: Sequence[RunReport]) -> Iterable[Notice]:
+    diverged = [run for run in runs if run.state == "diverged"]
+    if diverged:
+        text = f"{len(diverged)} of {len(runs)} runs diverged; metrics that read what they lost are absent"
+        yield Notice(text, tuple(map(_named, diverged)))
+    for state in dict.fromkeys(run.state for run in runs if run.record is None):
+        found = [run for run in runs if run.state == state]
+        text = f"{len(found)} of {len(runs)} runs have no result: {state}"
+        yield Notice(text, tuple(map(_named, found)))
+
+
+def _mixtures(benchmark: Benchmark) -> Iterable[Notice]:
+    mixed = [f"{benchmark.preset}, {v.label}: {'; '.join(v.mixed)}" for v in benchmark.variants if v.mixed]
+    if mixed:
+        yield Notice("Seeds of one cell were trained under different versions, devices or precisions", tuple(mixed))
+    across = mixture(benchmark.runs)
+    if across and not mixed:
+        text = "Cells of one table were trained under different versions, devices or precisions"
+        yield Notice(text, (f"{benchmark.preset}: {'; '.join(across)}",))
+
+
+def _named(run: RunReport) -> str:
+    return f"{run.name}{': ' if run.problem else ''}{run.problem}"

@@ -1,0 +1,30 @@
+"""How numbers are written for people, by the unit of their metric."""
+
+SUBSCRIPTS = {"seconds": "s", "steps per second": "/s"}
+
+
+def number(value: float, unit: str) -> str:
+    """Return *value* in its *unit*: four decimals for fractions, units for bytes and times, whole counts with spaces.
+
+    >>> number(0.80667, "fraction"), number(-0.12, "difference"), number(1913640, "bytes")
+    ('0.8067', '-0.1200', '1.8 MiB')
+    >>> number(12.345, "seconds"), number(12000, "samples"), number(1.5e12, "operations"), number(2.5, "steps")
+    ('12.3 s', '12 000', '1.5e+12', '2.5')
+    """
+    if unit in ("fraction", "difference"):
+        return f"{value:.4f}"
+    if unit == "bytes":
+        return _bytes(value)
+    if unit == "operations":
+        return f"{value:.3g}"
+    if unit in SUBSCRIPTS:
+        return f"{value:.3g} {SUBSCRIPTS[unit]}"
+    return f"{value:,.0f}".replace(",", " ") if value == int(value) else f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    for name in ("B", "KiB", "MiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {name}" if name == "B" else f"{value:.1f} {name}"
+        value /= 1024
+    return f"{value:.1f} GiB"

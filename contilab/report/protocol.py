@@ -1,0 +1,33 @@
+"""The protocol: every setting behind a table, what its cells share and what each has of its own."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from contilab.report.benchmark import Benchmark, plain
+from contilab.store.store import Store
+
+
+class Protocol(NamedTuple):
+    """*shared*: settings that all cells have in common; *own*: by the label of the cell, its other settings."""
+
+    shared: dict[str, str]
+    own: dict[str, dict[str, str]]
+
+
+def protocol(store: Store, benchmark: Benchmark) -> Protocol:
+    """Return the settings of the cells of *benchmark* by dotted key; seeds are no setting."""
+    cells = {variant.label: _flat(store.run(variant.runs[0].rid).config) for variant in benchmark.variants if variant.runs}
+    first = next(iter(cells.values()), {})
+    shared = {key: value for key, value in first.items() if all(cell.get(key) == value for cell in cells.values())}
+    own = {label: {key: value for key, value in cell.items() if key not in shared} for label, cell in cells.items()}
+    return Protocol(shared, own)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            out |= _flat(value, f"{prefix}{key}.")
+        else:
+            out[f"{prefix}{key}"] = plain(value)
+    return out

@@ -1,0 +1,105 @@
+"""What a study left: one entry per planned run, with its metrics, or with why it has none."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from contilab.metrics.compute import compute
+from contilab.metrics.contract import Absent, Value
+from contilab.metrics.table import METRICS
+from contilab.records.outcome import read_record, read_tensors
+from contilab.records.record import Record
+from contilab.spec.study import Cell, Study
+from contilab.store.result import altered, complete
+from contilab.store.status import RunStatus, study_status
+from contilab.store.store import Store
+
+
+class RunReport(NamedTuple):
+    """One run of a study.
+
+    state: "finished", "diverged", "damaged", or how far it is (waiting, running, failed); *problem* says what kept it from
+    a result. values: every metric by name. circumstances: versions, device, precision, threads, execution and members.
+    """
+
+    cell: Cell
+    seed: int
+    rid: str
+    state: str
+    problem: str = ""
+    values: Mapping[str, Value] = {}
+    record: Record | None = None
+    circumstances: Mapping[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """What people call the run."""
+        varied = "".join(f", {key} = {value}" for key, value in self.cell.sweep.items())
+        return f"{self.cell.preset}, {self.cell.method}{varied}, seed {self.seed}"
+
+
+def read_runs(store: Store, study: Study) -> list[RunReport]:
+    """Return the runs of *study*, cell by cell, each seed in the order of the manifest."""
+    states = study_status(store, study)
+    found = {rid: _read(store, rid) for rid in study.rids}
+    records = {rid: item for rid, item in found.items() if isinstance(item, _Result)}
+    return [
+        _computed(cell, seed, rid, records[rid], _cumulative(study, cell, seed, records))
+        if rid in records
+        else _without(cell, seed, rid, *_why(found[rid], states[rid]))
+        for cell in study.cells
+        for seed, rid in cell.runs.items()
+    ]
+
+
+class _Result(NamedTuple):
+    record: Record
+    tensors: Any
+    circumstances: Mapping[str, Any]
+
+
+def _read(store: Store, rid: str) -> _Result | str:
+    """Return the result of *rid*, or what is wrong with it ("" if it is not there)."""
+    directory = store.result_dir(rid)
+    manifest = complete(directory, rid)
+    if manifest is None:
+        return "its result is incomplete" if directory.exists() else ""
+    names = altered(directory, manifest)
+    if names:
+        return f"{', '.join(names)} is not what was published"
+    try:
+        return _Result(read_record(directory), read_tensors(directory), manifest.circumstances)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"this version cannot read its record: {error}"
+
+
+def _why(damage: _Result | str, status: RunStatus) -> tuple[str, str]:
+    """Return state and problem of a run without a usable result."""
+    if damage:
+        return "damaged", str(damage)
+    is_late = status.state in ("done", "diverged")  # it landed after the results were read
+    return ("running", "its result arrived while this report was made") if is_late else (status.state, status.reason)
+
+
+def _without(cell: Cell, seed: int, rid: str, state: str, problem: str) -> RunReport:
+    reason = f"the run has no result: {state}{': ' if problem else ''}{problem}"
+    return RunReport(cell, seed, rid, state, problem, dict.fromkeys(METRICS, Absent(reason)))
+
+
+def _computed(cell: Cell, seed: int, rid: str, result: _Result, cumulative: Record | None) -> RunReport:
+    values = compute(result.record, result.tensors, cumulative=cumulative)
+    lost = result.record.diverged
+    problem = f"non-finite loss in task {lost['task']} at step {lost['step']}" if lost else ""
+    return RunReport(cell, seed, rid, result.record.state, problem, values, result.record, result.circumstances)
+
+
+def _cumulative(study: Study, cell: Cell, seed: int, results: Mapping[str, _Result]) -> Record | None:
+    """Return the record of the cumulative run that *cell* is measured against: same preset, seed and common settings."""
+    rids = [
+        other.runs[seed]
+        for other in study.cells
+        if other.method == "cumulative"
+        and (other.preset, other.scenario) == (cell.preset, cell.scenario)
+        and other.sweep.items() <= cell.sweep.items()
+        and other.runs.get(seed) in results
+    ]
+    return results[rids[0]].record if len(rids) == 1 else None

@@ -1,0 +1,38 @@
+"""One metric over the seeds of a cell: mean, standard deviation and the number of seeds behind both."""
+
+from collections.abc import Iterable
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from contilab.metrics.contract import Absent, Value
+
+
+class Summary(NamedTuple):
+    """*mean* and *sd* (with n - 1; None for n < 2) over the *n* seeds that have a value, and *reasons* of the others."""
+
+    mean: float | None
+    sd: float | None
+    n: int
+    reasons: tuple[str, ...]
+
+
+def summarise(values: Iterable[Value]) -> Summary:
+    """Return the summary of one metric over seeds.
+
+    >>> summarise([0.5, 0.7, Absent("the run diverged in task 2 at step 40")])[:3]
+    (0.6, 0.1414213562373095, 2)
+    """
+    items = list(values)
+    present = [item for item in items if not isinstance(item, Absent)]
+    reasons = tuple(dict.fromkeys(item.reason for item in items if isinstance(item, Absent)))
+    mean = fmean(present) if present else None
+    return Summary(mean, stdev(present) if len(present) > 1 else None, len(present), reasons)
+
+
+def minimum_p(seeds: int) -> float:
+    """Return the smallest p that an exact paired test over *seeds* seeds can give: 2^(1-n) (sign-flip and Wilcoxon).
+
+    >>> minimum_p(4), minimum_p(6)
+    (0.125, 0.03125)
+    """
+    return min(1.0, 2.0 ** (1 - seeds))
