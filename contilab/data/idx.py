@@ -26,7 +26,9 @@ def parse(content: bytes) -> NDArray[np.generic]:
     wanted = start + math.prod(shape) * kind.itemsize
     if len(content) != wanted:
         what = "ends early" if len(content) < wanted else "has bytes after its end"
-        raise ValueError(f"the data {what}: the header promises {_text(shape)} values, so {wanted} bytes, not {len(content)}")
+        raise ValueError(
+            f"the content {what}: the header promises {_text(shape)} values, so {wanted} bytes, not {len(content)}"
+        )
     return np.frombuffer(content, kind, offset=start).reshape(shape).astype(kind.newbyteorder("="))
 
 

@@ -1,8 +1,8 @@
 """Normal random numbers that are the same bytes on every machine and with every version of numpy.
 
 numpy fixes the stream of raw bits of its generators for ever (NEP 19), but not what `normal()` makes of them, and logarithms
-differ in the last bit between C libraries and instruction sets. So the bits of Philox become normal numbers by the inverse of the
-normal distribution, Wichura's algorithm AS 241 (PPND16, 1988), in operations that IEEE 754 defines exactly: + - * / and sqrt.
+differ in the last bit between C libraries and instruction sets. So the bits of Philox become normal numbers by the inverse of
+the distribution, Wichura's algorithm AS 241 (PPND16, 1988), in operations that IEEE 754 defines exactly: + - * / and sqrt.
 """
 
 import numpy as np
