@@ -93,6 +93,16 @@ class TestPenalty:
         torch.testing.assert_close(online.stiffness, separate.stiffness)
         torch.testing.assert_close(online.anchor, separate.anchor)
 
+    def test_anchor_stands_still(self):
+        """Parameters that are later updated in place do not take the anchor with them."""
+        strategy = ewc(Settings())
+        theta = vector(1, -1)
+        state = after_tasks(strategy, member(), [(theta, vector(2, 0.5))])
+
+        theta += 5
+
+        torch.testing.assert_close(state.anchor["w"], vector(1, -1))
+
     def test_notes_tell_penalty_share_and_estimator(self):
         """The record holds the penalty at the end of the task, before its anchor moved, and the share of capped springs."""
         strategy = ewc(Settings())
