@@ -67,6 +67,7 @@ class TestParts:
             assert len(task.test) == min(test, len(full.test))
             assert set(task.train.tolist()) <= set(full.train.tolist())
             assert set(task.test.tolist()) <= set(full.test.tolist())
+            assert not set(task.train.tolist()) & set(task.validation.tolist())
             assert task.validation.tolist() == full.validation.tolist()
 
     @settings(max_examples=60, deadline=None)
