@@ -1,0 +1,113 @@
+"""Plan a study: resolve, expand and check all of it, then write what is new into the store.
+
+The order of writing makes a plan that is killed half way harmless: runs, then groups, then the study, which names them. Nothing
+depends on time, host or chance, so planning twice writes nothing, and two planners at once write the same bytes.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from contilab.manifest.menu import Menu
+from contilab.manifest.resolve import resolve
+from contilab.plan.estimate import Estimate, estimate
+from contilab.plan.expand import Expanded, expand
+from contilab.plan.grouping import groups
+from contilab.plan.menu import catalog_menu
+from contilab.spec.study import Study
+from contilab.store.store import Store, create_store, open_store
+
+
+class Planned(NamedTuple):
+    """What a plan has and what it adds (or would add, in a dry run).
+
+    *runs*: of the study, each once. *done*: those with a result. *new_runs*, *new_groups*: not in the store before.
+    *number*: of this plan among those of its study, 0 in a dry run. *estimate*: of the runs without a result.
+    """
+
+    name: str
+    cells: int
+    runs: int
+    done: int
+    new_runs: int
+    new_groups: int
+    number: int
+    estimate: Estimate
+
+
+class _Known(NamedTuple):
+    """What a store says of the runs of a study, by address."""
+
+    planned: frozenset[str]
+    taken: frozenset[str]  # something lies under the name of the result
+    done: frozenset[str]
+    groups: tuple[tuple[str, ...], ...]
+
+
+def enqueue(
+    root: Path,
+    text: str,
+    values: Sequence[str] = (),
+    *,
+    place: str = "manifest",
+    ttl_s: float | None = None,
+    is_dry_run: bool = False,
+    menu: Menu | None = None,
+) -> Planned:
+    """Plan the manifest *text* with the command line's *values* into the store at *root*; a dry run writes nothing.
+
+    *place*: the manifest's name in messages. *ttl_s*: of a new store. Raises ManifestError with every fault before anything is
+    written, StoreError if the store cannot be used.
+    """
+    menu = menu or catalog_menu()
+    expanded = expand(resolve(text, place=place, values=values, menu=menu), menu, place)
+    store = _opened(root) if is_dry_run else create_store(root, ttl_s)
+    known = _known(store, expanded)
+    grouped = {rid for group in known.groups for rid in group}
+    new_groups = groups(expanded.cells, expanded.runs, known.taken | grouped, menu)
+    new_runs = [run for rid, run in expanded.runs.items() if rid not in known.planned]
+    number = 0
+    if store and not is_dry_run:
+        store.add_runs(new_runs)
+        store.add_groups(new_groups)
+        number = store.add_study(Study(name=expanded.name, manifest=text, values=tuple(values), cells=expanded.cells))
+    return Planned(
+        name=expanded.name,
+        cells=len(expanded.cells),
+        runs=len(expanded.runs),
+        done=len(known.done),
+        new_runs=len(new_runs),
+        new_groups=len(new_groups),
+        number=number,
+        estimate=_estimate(expanded, known, new_groups, menu),
+    )
+
+
+def _opened(root: Path) -> Store | None:
+    return open_store(root) if (root / "format.json").exists() else None
+
+
+def _known(store: Store | None, expanded: Expanded) -> _Known:
+    if store is None:
+        return _Known(frozenset(), frozenset(), frozenset(), ())
+    taken = frozenset(expanded.runs.keys() & store.taken())
+    return _Known(
+        planned=frozenset(rid for rid in expanded.runs if store.layout.run(rid).exists()),
+        taken=taken,
+        done=frozenset(rid for rid in taken if store.has_result(rid)),
+        groups=tuple(store.groups().values()),
+    )
+
+
+def _estimate(expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str, ...]], menu: Menu) -> Estimate:
+    sizes: dict[str, int] = {}
+    for group in (*known.groups, *new_groups):
+        for rid in group:
+            sizes[rid] = max(len(group), sizes.get(rid, 0))
+    counted = set(known.done)
+    alike = []
+    for cell in expanded.cells:
+        open_rids = [rid for rid in cell.runs.values() if rid not in counted]
+        counted.update(open_rids)
+        alike.append([expanded.runs[rid] for rid in open_rids])
+    return estimate(alike, sizes, expanded.sources, menu)

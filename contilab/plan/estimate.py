@@ -1,0 +1,151 @@
+"""Estimate what the open runs of a plan take: samples, floating-point operations, memory and disk, from shapes alone.
+
+Nothing is trained or loaded: states are built on torch's meta device, which has shapes without numbers. Time is not
+guessed: how many samples a second a machine trains, only a measurement tells.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+from contilab.data.contract import Source
+from contilab.manifest.menu import Menu
+from contilab.models.contract import Model, Params
+from contilab.spec.fields import per_member
+from contilab.spec.run import Run
+from contilab.spec.sections import Benchmark, Plugin
+from contilab.strategies.contract import Member, Strategy
+
+PROCESS_BYTES = 250_000_000  # measured: a process with torch 2.13 (CPU) after its first matrix product, 235 MB
+SIDECAR_BYTES = 30_000  # chosen: record, log, environment and configuration of one run
+TIME_BASIS = "unknown: the speed of this machine was not measured"
+FLOAT_BYTES = 4
+
+
+class Estimate(NamedTuple):
+    """What the open runs take in all; *memory_bytes* is that of one runner at its largest group, without activations.
+
+    *train_samples*: new and replayed. *flops*: of training, 2 per multiply-add. *seconds* is None until it can be measured;
+    *seconds_basis* tells why, or what it rests on.
+    """
+
+    runs: int
+    train_samples: int
+    flops: int
+    memory_bytes: int
+    disk_bytes: int
+    seconds: float | None = None
+    seconds_basis: str = TIME_BASIS
+
+
+class _Cost(NamedTuple):
+    samples: int
+    flops: int
+    member_bytes: int
+    shared_bytes: int
+    disk_bytes: int
+
+
+def estimate(
+    alike: Iterable[Collection[Run]], largest: Mapping[str, int], sources: Mapping[Benchmark, Source], menu: Menu
+) -> Estimate:
+    """Return the estimate of the runs *alike*, lists of runs that differ in their seed only.
+
+    *largest*: the size of the largest group that a run is in, by address; 1 where it is missing.
+    """
+    total = Estimate(0, 0, 0, 0, 0)
+    costs: dict[str, _Cost] = {}  # cells that differ in rates or class order cost the same
+    for runs in alike:
+        if not runs:
+            continue
+        first = next(iter(runs))
+        shape = _shape(first, sources[first.benchmark], menu)
+        cost = costs[shape] if shape in costs else costs.setdefault(shape, _cost(first, sources[first.benchmark], menu))
+        members = max(largest.get(run.rid, 1) for run in runs)
+        total = total._replace(
+            runs=total.runs + len(runs),
+            train_samples=total.train_samples + len(runs) * cost.samples,
+            flops=total.flops + len(runs) * cost.flops,
+            memory_bytes=max(total.memory_bytes, PROCESS_BYTES + cost.shared_bytes + members * cost.member_bytes),
+            disk_bytes=total.disk_bytes + len(runs) * cost.disk_bytes,
+        )
+    return total
+
+
+def _shape(run: Run, source: Source, menu: Menu) -> str:
+    """Return what the cost of *run* depends on, as text."""
+    facts = (source.input_shape, source.head_rows, source.train_samples, source.test_samples)
+    lengths = (run.benchmark.tasks, run.benchmark.validation, run.train, run.memory, run.eval.keep_parameters)
+    optim, method = (_fixed(menu, kind, plugin) for kind, plugin in (("optim", run.optim), ("method", run.method)))
+    return repr((facts, lengths, run.model, optim, method))
+
+
+def _fixed(menu: Menu, kind: str, plugin: Plugin) -> tuple[Any, ...]:
+    varies = per_member(menu.entry(kind, plugin.name).settings)
+    return plugin.name, [item for item in plugin.settings.items() if item[0] not in varies]
+
+
+def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
+    model = _built(menu, "model", run.model, source.input_shape, source.head_rows)
+    strategy: Strategy = _built(menu, "method", run.method)
+    params: Params = {name: torch.empty(one.shape, device="meta") for name, one in model.table.items()}
+    states = _states(run, menu, strategy, params)
+    numbers = sum(value.numel() for value in params.values())
+    samples = _samples(run, source, strategy)
+    importance = strategy.importance.samples * run.benchmark.tasks if strategy.importance else 0
+    return _Cost(
+        samples=samples,
+        flops=3 * model.flops * (samples + importance),  # a backward pass costs two forward passes
+        member_bytes=3 * FLOAT_BYTES * numbers
+        + states
+        + 8 * _capacity(run, source),  # parameters, gradients, updated parameters
+        shared_bytes=FLOAT_BYTES * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
+        disk_bytes=_disk_bytes(run, source, model, strategy),
+    )
+
+
+def _states(run: Run, menu: Menu, strategy: Strategy, params: Params) -> int:
+    """Return the bytes of the states of optimiser and method of one member."""
+    rates = _values(menu, "optim", run.optim)
+    own = Member(values=_values(menu, "method", run.method), lr=rates["lr"])
+    both = [_built(menu, "optim", run.optim).init(params, rates), strategy.init(params, own)]
+    return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(both) if isinstance(leaf, torch.Tensor))
+
+
+def _samples(run: Run, source: Source, strategy: Strategy) -> int:
+    """Return the samples that one run trains on, new and replayed."""
+    per_task = math.ceil(source.train_samples * (1 - run.benchmark.validation) / run.benchmark.tasks)
+    if run.train.steps:
+        steps, new = run.train.steps, run.train.steps * run.train.batch
+    else:
+        steps, new = math.ceil(per_task / run.train.batch) * (run.train.epochs or 0), per_task * (run.train.epochs or 0)
+    replayed = run.memory.batch if run.memory and isinstance(run.memory.batch, int) else 0
+    # Nothing is in memory at the first step, and little soon after; that is left out.
+    return run.benchmark.tasks * (new + steps * replayed * len(strategy.replay))
+
+
+def _capacity(run: Run, source: Source) -> int:
+    if run.memory is None:
+        return 0
+    return run.memory.total if run.memory.total is not None else (run.memory.per_class or 0) * source.head_rows
+
+
+def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> int:
+    rows = 2 if strategy.stages == "joint" else run.benchmark.tasks + 1
+    predictions = source.test_samples * (8 * rows + 2)  # two int16 and one float32 per row; the target, int16
+    numbers = sum(math.prod(one.shape) for one in model.table.values())
+    return SIDECAR_BYTES + predictions + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
+
+
+def _built(menu: Menu, kind: str, plugin: Plugin, *further: Any) -> Any:
+    entry = menu.entry(kind, plugin.name)
+    return entry.make(entry.settings(**plugin.settings), *further)
+
+
+def _values(menu: Menu, kind: str, plugin: Plugin) -> dict[str, Any]:
+    settings = menu.entry(kind, plugin.name).settings
+    filled = settings(**plugin.settings)
+    return {name: getattr(filled, name) for name in per_member(settings)}

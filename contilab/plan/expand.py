@@ -1,0 +1,101 @@
+"""Expand a resolved manifest: its cells, and the run of each cell and seed with its address."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from contilab.data.contract import Source
+from contilab.errors import Fault, InputError, ManifestError
+from contilab.manifest.menu import Menu
+from contilab.manifest.resolve import Resolved, ResolvedCell
+from contilab.spec.numerics import numerics_tags
+from contilab.spec.run import Run
+from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Plugin, Train
+from contilab.spec.study import Cell
+
+
+class Expanded(NamedTuple):
+    """A study's name, its cells in the order of the manifest, each run once by address, and the source of each benchmark."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    runs: dict[str, Run]
+    sources: dict[Benchmark, Source]
+
+
+def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
+    """Return the cells and runs of *resolved*; *place* is the manifest's name in messages.
+
+    Raises ManifestError with every benchmark that its data do not allow.
+    """
+    sources, faults = _sources(resolved, menu, place)
+    if faults:
+        raise ManifestError(faults)
+    cells: list[Cell] = []
+    runs: dict[str, Run] = {}
+    for resolved_cell in resolved.cells:
+        source = sources[_benchmark(resolved_cell)]
+        own = {seed: _run(resolved_cell, menu, source.data, seed) for seed in resolved_cell.seeds}
+        cells.append(_cell(resolved_cell, {seed: run.rid for seed, run in own.items()}))
+        for run in own.values():
+            runs.setdefault(run.rid, run)
+    return Expanded(resolved.name, tuple(cells), runs, sources)
+
+
+def _sources(resolved: Resolved, menu: Menu, place: str) -> tuple[dict[Benchmark, Source], list[Fault]]:
+    sources: dict[Benchmark, Source] = {}
+    faults: dict[Fault, None] = {}
+    for cell in resolved.cells:
+        benchmark = _benchmark(cell)
+        if benchmark in sources:
+            continue
+        try:
+            sources[benchmark] = menu.entry("benchmark", benchmark.name).make(benchmark)
+        except InputError as error:
+            told = [
+                Fault(f"{place}: {fault.place} of preset {cell.preset}", fault.problem, fault.hint) for fault in error.faults
+            ]
+            faults |= dict.fromkeys(told)
+    return sources, list(faults)
+
+
+def _benchmark(cell: ResolvedCell) -> Benchmark:
+    return Benchmark(**cell.settings["benchmark"])
+
+
+def _run(cell: ResolvedCell, menu: Menu, data: Data, seed: int) -> Run:
+    tables = cell.settings
+    names = {kind: tables[kind]["name"] for kind in ("benchmark", "model", "optim", "method")}
+    return Run(
+        benchmark=_benchmark(cell),
+        data=data,
+        model=_plugin(tables["model"]),
+        optim=_plugin(tables["optim"]),
+        train=Train(**tables["train"]),
+        method=_plugin(tables["method"]),
+        memory=Memory(**tables["memory"]) if "memory" in tables else None,
+        eval=Eval(**tables["eval"]),
+        engine=Numerics(**_part(tables["engine"], Numerics)),
+        numerics=numerics_tags(menu.entry, names),
+        seed=seed,
+    )
+
+
+def _cell(cell: ResolvedCell, runs: dict[int, str]) -> Cell:
+    return Cell(
+        preset=cell.preset,
+        benchmark=cell.settings["benchmark"]["name"],
+        scenario=cell.settings["benchmark"]["scenario"],
+        method=cell.method,
+        sweep=cell.sweep,
+        execution=Execution(**_part(cell.settings["engine"], Execution)),
+        runs=runs,
+    )
+
+
+def _plugin(table: Mapping[str, Any]) -> Plugin:
+    return Plugin(name=table["name"], settings={key: value for key, value in table.items() if key != "name"})
+
+
+def _part(table: Mapping[str, Any], section: type) -> dict[str, Any]:
+    return {field.name: table[field.name] for field in fields(section)}
