@@ -140,7 +140,7 @@ def _facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if isinstance(value, Mapping):
             yield from ((key, plain(item)) for key, item in value.items())
         elif value is not None:
-            yield name, plain(value)
+            yield name, plain(value).partition(":")[0]  # cuda:0 and cuda:1 are one kind
 
 
 def _mean(values: Iterable[Value]) -> Value:

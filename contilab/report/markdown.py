@@ -51,8 +51,7 @@ def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
 
 def _reproduce(page: Page) -> Iterable[str]:
     yield "## Reproduce"
-    values = "".join(f" {_quoted(value)}" for value in page.study.values)
-    yield _fenced(f"contilab plan {page.study.name}.toml{values}\ncontilab run\ncontilab report {page.study.name}")
+    yield _fenced(page.commands)
     yield f"The manifest, `{page.study.name}.toml`:"
     yield _fenced(page.study.manifest, "toml")
     if page.versions:
@@ -95,7 +94,3 @@ def _fenced(text: str, language: str = "") -> str:
     fence = "`" * max(3, longest + 1)
     body = text.rstrip("\n")
     return f"{fence}{language}\n{body}\n{fence}"
-
-
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "'\\''") + "'"

@@ -41,7 +41,7 @@ def _states(runs: Sequence[RunReport]) -> Iterable[Notice]:
         yield Notice(text, tuple(map(_named, diverged)))
     for state in dict.fromkeys(run.state for run in runs if run.record is None):
         found = [run for run in runs if run.state == state]
-        text = f"{len(found)} of {len(runs)} runs have no result: {state}"
+        text = f"{len(found)} of {len(runs)} runs {'has' if len(found) == 1 else 'have'} no result: {state}"
         yield Notice(text, tuple(map(_named, found)))
 
 

@@ -1,5 +1,6 @@
 """A whole report as one value, before it is written as Markdown or HTML."""
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -44,6 +45,12 @@ class Page(NamedTuple):
     sections: tuple[Section, ...]
     versions: dict[str, str]
     glossary: tuple[Metric, ...]
+
+    @property
+    def commands(self) -> str:
+        """The commands that make the study again, for a shell."""
+        plan = shlex.join(["contilab", "plan", f"{self.study.name}.toml", *self.study.values])
+        return f"{plan}\ncontilab run\ncontilab report {self.study.name}"
 
 
 def page(store: Store, study: Study, runs: Sequence[RunReport]) -> Page:

@@ -19,8 +19,8 @@ class Summary(NamedTuple):
 def summarise(values: Iterable[Value]) -> Summary:
     """Return the summary of one metric over seeds.
 
-    >>> summarise([0.5, 0.7, Absent("the run diverged in task 2 at step 40")])[:3]
-    (0.6, 0.1414213562373095, 2)
+    >>> summarise([0.5, 1.0, Absent("the run diverged in task 2 at step 40")])[:3]
+    (0.75, 0.3535533905932738, 2)
     """
     items = list(values)
     present = [item for item in items if not isinstance(item, Absent)]

@@ -95,11 +95,16 @@ def per_seed(benchmark: Benchmark) -> Table:
     notes = Notes()
     metrics = [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
     lines = tuple(
-        Line(variant.label, f"seed {run.seed}", (Entry(run.state), *_values(run, metrics, notes), Entry(run.rid[:12])))
+        Line(variant.label, "", (Entry(str(run.seed)), Entry(run.state), *_values(run, metrics, notes), Entry(run.rid[:12])))
         for variant in benchmark.variants
         for run in variant.runs
     )
-    columns = (Column("state"), *map(_column, metrics), Column("run", "the first 12 digits of the address of the run"))
+    columns = (
+        Column("seed"),
+        Column("state"),
+        *map(_column, metrics),
+        Column("run", "the first 12 digits of the address of the run"),
+    )
     return Table("method", columns, lines, notes.items)
 
 

@@ -17,7 +17,7 @@ def bars(key: str, benchmark: Benchmark) -> Drawing | None:
     """Return the figure, or None if no variant has a value of either metric."""
     if not any(variant.summary(name).n for variant in benchmark.variants for name in METRICS):
         return None
-    figure = new_figure(7.4, 0.85 + 0.36 * len(benchmark.variants))
+    figure = new_figure(0.85 + 0.36 * len(benchmark.variants))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, METRICS, strict=True):
         _panel(axes, name, benchmark.variants)

@@ -17,7 +17,7 @@ def curves(key: str, benchmark: Benchmark) -> Drawing | None:
     drawn = [(index, variant, found) for index, variant in enumerate(benchmark.variants) if (found := variant.curves())]
     if not drawn:
         return None
-    figure = new_figure(7.4, max(3.4, 0.9 + 0.19 * len(drawn)))
+    figure = new_figure(max(3.8, 0.9 + 0.2 * len(drawn)))
     axes = figure.add_subplot()
     for index, variant, found in drawn:
         _lines(axes, benchmark.tasks, variant.label, index, list(found.values()))

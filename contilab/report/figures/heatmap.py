@@ -10,7 +10,7 @@ from contilab.report.figures.theme import LINE, SEQUENCE
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLUMNS = 4  # maps side by side
+COLUMNS = 5  # maps side by side
 DARK, LIGHT = "#0e1217", "#ffffff"  # values on light and on dark cells, whatever the page
 PRINTED_TASKS = 12  # beyond that many tasks the values no longer fit into their cells
 
@@ -20,13 +20,13 @@ def heatmaps(key: str, benchmark: Benchmark) -> Drawing | None:
     maps = [(variant, matrix) for variant in benchmark.variants if (matrix := variant.mean_matrix())]
     if not maps:
         return None
-    columns = min(COLUMNS, len(maps))
-    lines = -(-len(maps) // columns)
-    figure = new_figure(2.15 * columns + 0.5, 2.3 * lines + 0.15)
-    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    lines = -(-len(maps) // COLUMNS)
+    figure = new_figure(2.75 * lines)
+    figure.set_layout_engine("constrained", h_pad=0.12, wspace=0.04)
+    grid = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
     for place, axes in enumerate(grid):
         if place < len(maps):
-            _map(axes, *maps[place], is_first=place % columns == 0)
+            _map(axes, *maps[place], is_first=place % COLUMNS == 0)
         else:
             axes.set_axis_off()
     return draw(key, _caption(maps), _words(maps), figure)

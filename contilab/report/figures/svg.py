@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+WIDTH = 10.0  # inches; on a page of 68 rem, 9 points then are 12.6 pixels
+
+
 class Drawing(NamedTuple):
     """A finished figure: *key* (its file name without ending), *caption*, *alt* (what it shows, in words), *svg* text."""
 
@@ -40,11 +43,11 @@ def draw(key: str, caption: str, alt: str, figure: "Figure") -> Drawing:
     return Drawing(key, caption, alt, out.getvalue())
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure of that size in inches, independent of any display."""
+def new_figure(height: float) -> "Figure":
+    """Return an empty figure of *height* inches, independent of any display; all are equally wide, so type has one size."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height))
+    return Figure(figsize=(WIDTH, height))
 
 
 @contextmanager

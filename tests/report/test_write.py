@@ -1,0 +1,65 @@
+"""How the files of a report are written."""
+
+import subprocess
+import sys
+
+import pytest
+
+from contilab.errors import EnvironmentFault
+from contilab.report.write import write_report
+
+
+class TestFiles:
+    """How files are written."""
+
+    def test_the_same_store_gives_the_same_bytes(self, store, written, tmp_path):
+        """Nothing in a report depends on time, chance or place."""
+        again = write_report(store.root, "tiny", tmp_path / "again")
+
+        first = {path.name: path.read_bytes() for path in written.files}
+        assert first == {path.name: path.read_bytes() for path in again.files}
+
+    def test_it_lies_in_the_store_unless_told_otherwise(self, store):
+        """The default folder is that of the study, and nothing but the files of the report is left there."""
+        (store.reports_dir("tiny")).mkdir(parents=True)
+        (store.reports_dir("tiny") / "report.md").write_text("old")
+        done = write_report(store.root, "tiny")
+
+        assert done.path == store.reports_dir("tiny") / "report.html"
+        assert {path for path in done.directory.rglob("*") if path.is_file()} == set(done.files)
+        assert (done.directory / "report.md").read_text() != "old"
+
+    def test_runs_without_a_result_are_handed_on(self, written):
+        """Whoever calls learns the names of the runs that have no result."""
+        assert written.missing[-1] == "tiny_task, naive, seed 1"
+        assert len(written.missing) == 4
+
+    def test_without_the_extra_tables_are_still_written(self, store, tmp_path, monkeypatch):
+        """Where matplotlib is missing, results.csv, absent.csv and report.md are there, and a sentence tells the way out."""
+        monkeypatch.setattr("contilab.report.write.find_spec", lambda name: None if name == "matplotlib" else object())
+        done = write_report(store.root, "tiny", tmp_path)
+
+        assert done.left_out == "report.html and figures need matplotlib: pip install 'contilab[report]'"
+        assert [path.name for path in done.files] == ["results.csv", "absent.csv", "report.md"]
+
+    def test_a_folder_that_cannot_be_written(self, new_study, tmp_path):
+        """A file where the folder should be gets a sentence with the way out."""
+        store = new_study([("p", "naive", [0], {}, "task")], is_done=False)
+        (tmp_path / "file").write_text("")
+
+        with pytest.raises(EnvironmentFault, match="it cannot be written"):
+            write_report(store.root, "tiny", tmp_path / "file")
+
+    def test_a_study_without_results(self, new_study):
+        """Before the first result there is a report that names every run."""
+        done = write_report(new_study([("p", "naive", [0, 1, 2], {}, "task")], is_done=False).root, "tiny")
+
+        assert len(done.missing) == 3
+        assert "3 of 3 runs have no result: waiting" in done.path.read_text()
+
+    def test_no_torch(self):
+        """Neither writing nor loading a report needs torch."""
+        code = "import sys, contilab.report.write, contilab.report; print('torch' in sys.modules)"
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+        assert out.stdout.strip() == "False"
