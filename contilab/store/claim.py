@@ -23,7 +23,7 @@ from contilab.store.heartbeat import Heartbeat
 from contilab.store.result import complete, manifest_of
 from contilab.store.store import Store
 
-LOCK_SECONDS = 5.0  # then publish without the lock: the renames are exclusive anyway
+LOCK_SECONDS = 5.0  # and one TTL at most; then publish without the lock: the renames are exclusive anyway
 
 
 class Published(NamedTuple):
@@ -111,7 +111,7 @@ class Claim:
         superseded or when no run of the claim is left.
         """
         lock = Lock(self._layout.lock(self.gid))
-        lock.acquire(LOCK_SECONDS)  # busy or without: go on, the renames are exclusive
+        lock.acquire(min(LOCK_SECONDS, self._store.ttl_s))
         try:
             if self._is_followed() or not self.work_dir.is_dir():
                 return self._step_back()

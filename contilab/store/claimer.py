@@ -72,7 +72,7 @@ class Claimer:
                 failed.append(gid)
             elif claim := self._claim(gid, chosen, last.n if last else 0):
                 return claim
-            else:
+            elif self._still_open(chosen):
                 busy.append(gid)
         return Idle(tuple(busy), tuple(failed), tuple(refused))
 
@@ -104,9 +104,13 @@ class Claimer:
         elif not self._has_waited(gid):
             return None
         try:
-            return self._link(gid, rids, last + 1) if highest(self._layout, gid) == last else None
+            still = self._still_open(rids)  # else a group that was finished since the walk began is trained once more
+            return self._link(gid, still, last + 1) if still and highest(self._layout, gid) == last else None
         finally:
             lock.release()
+
+    def _still_open(self, rids: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(rid for rid in rids if not os.path.lexists(self._layout.result(rid)))
 
     def _has_waited(self, gid: str) -> bool:
         since = self._busy_since.setdefault(gid, boottime())

@@ -1,0 +1,153 @@
+"""Stores with plans in them, runners in processes of their own, and the offline checker of what they left."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contilab.disk.failpoint import VARIABLE
+from contilab.disk.read import names
+from contilab.spec.run import Run
+from contilab.spec.sections import Benchmark, Data, Eval, Execution, Numerics, Plugin, Train
+from contilab.spec.study import Cell, Study
+from contilab.store.generation import generation
+from contilab.store.layout import numbers
+from contilab.store.result import altered, complete
+from contilab.store.store import create_store
+
+WORKER = Path(__file__).parent / "worker.py"
+
+
+def a_run(seed):
+    """Return a run that differs from others by its seed."""
+    return Run(
+        benchmark=Benchmark(name="split_digits", scenario="class"),
+        data=Data(name="digits", digest="0" * 64),
+        model=Plugin(name="mlp", settings={"hidden": [8, 8]}),
+        optim=Plugin(name="sgd", settings={"lr": 0.1}),
+        train=Train(epochs=1),
+        method=Plugin(name="naive"),
+        memory=None,
+        eval=Eval(),
+        engine=Numerics(),
+        numerics={"engine": "engine/1"},
+        seed=seed,
+    )
+
+
+def a_study(runs, name="study"):
+    """Return a study of one cell with *runs*."""
+    cell = Cell(
+        preset="split_digits_class",
+        benchmark="split_digits",
+        scenario="class",
+        method="naive",
+        sweep={},
+        execution=Execution(),
+        runs={run.seed: run.rid for run in runs},
+    )
+    return Study(name=name, manifest=f'name = "{name}"\n', values=(), cells=(cell,))
+
+
+class Planned:
+    """A store with *groups* groups of *members* runs each, wanted by one study."""
+
+    def __init__(self, root, *, groups=1, members=1, ttl_s=1.0):
+        self.root = root
+        self.store = create_store(root, ttl_s)
+        self.runs = [a_run(seed) for seed in range(groups * members)]
+        self.rids = [run.rid for run in self.runs]
+        self.store.add_runs(self.runs)
+        self.gids = self.store.add_groups([self.rids[at : at + members] for at in range(0, len(self.rids), members)])
+        self.study = a_study(self.runs)
+        self.store.add_study(self.study)
+
+    def published(self):
+        """Return every published file with its bytes."""
+        results = self.store.layout.results
+        return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*")) if path.is_file()}
+
+
+class Worker:
+    """A runner process; `send` gives it a store, `answer` waits for what it did there."""
+
+    def __init__(self, *arguments, failpoint=""):
+        environment = {**os.environ, VARIABLE: failpoint}
+        command = [sys.executable, str(WORKER), *arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def wait_until_ready(self):
+        """Wait for the end of its imports."""
+        assert self.process.stdout.readline() == "ready\n"
+
+    def send(self, root):
+        """Let it work on the store at *root*."""
+        self.process.stdin.write(f"{root}\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        """Wait until it has worked, and return what it did."""
+        return json.loads(self.process.stdout.readline())
+
+    def close(self):
+        """End it."""
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Make planned stores, each in its own directory."""
+    made = []
+
+    def make(**settings):
+        made.append(Planned(tmp_path / f"store{len(made)}", **settings))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def start_worker():
+    """Start runner processes; end them afterwards."""
+    started = []
+
+    def start(*arguments, failpoint=""):
+        started.append(Worker(*arguments, failpoint=failpoint))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.close()
+
+
+@pytest.fixture
+def check():
+    """Return the checker: what is wrong with a drained store, given what its runners said; nothing if all is right."""
+    return _wrongs
+
+
+def _wrongs(planned, answers, *, all_told=True):
+    layout = planned.store.layout
+    told = [(claim["gid"], claim["n"], answer["runner"]) for answer in answers for claim in answer["claims"]]
+    landed = [rid for answer in answers for claim in answer["claims"] for rid in claim["landed"]]
+    wrongs = [f"{rid} landed twice" for rid in set(landed) if landed.count(rid) > 1]
+    for gid in planned.gids:
+        found = numbers(names(layout.claims(gid)), ".json")
+        if found != list(range(1, len(found) + 1)):
+            wrongs.append(f"{gid} has gaps: {found}")
+        owners = {(gid, n, generation(layout, gid, n).runner) for n in found}
+        if (all_told and owners != {claim for claim in told if claim[0] == gid}) or len(told) != len(set(told)):
+            wrongs.append(f"{gid} was claimed by {owners}, told was {told}")
+    for rid in planned.rids:
+        manifest = complete(layout.result(rid), rid)
+        if manifest is None:
+            wrongs.append(f"{rid} has no complete result")
+        elif altered(layout.result(rid), manifest):
+            wrongs.append(f"{rid} is altered")
+        elif generation(layout, manifest.gid, manifest.n).runner != manifest.runner:
+            wrongs.append(f"{rid} came from no claim")
+    return wrongs + [str(record) for record in planned.store.mismatches()]
