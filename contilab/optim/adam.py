@@ -5,7 +5,7 @@ Source: Kingma & Ba 2015. With step t from 1 and g <- g + weight_decay theta:
 m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2
 theta <- theta - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 
-Only the learning rate is taken per member, as in `sgd`.
+Only the learning rate is taken per member, and tensors are written in place, as in `sgd`.
 """
 
 import math
@@ -60,16 +60,13 @@ def adam(settings: Settings) -> Optimiser:
     def update(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
         step = state.step + 1
         mean_share, square_share = (_filled(beta, step, like=state.lr) for beta in (beta1, beta2))
-        mean: Params = {}
-        square: Params = {}
-        new_params: Params = {}
         for name, theta in params.items():
             grad = grads[name] + settings.weight_decay * theta if settings.weight_decay else grads[name]
-            mean[name] = beta1 * state.mean[name] + (1 - beta1) * grad
-            square[name] = beta2 * state.square[name] + (1 - beta2) * (grad * grad)
-            scale = square[name].sqrt() / square_share.sqrt() + settings.eps
-            new_params[name] = theta - state.lr / mean_share * (mean[name] / scale)
-        return new_params, AdamState(lr=state.lr, step=step, mean=mean, square=square)
+            mean = state.mean[name].mul_(beta1).add_((1 - beta1) * grad)
+            square = state.square[name].mul_(beta2).add_((1 - beta2) * (grad * grad))
+            scale = square.sqrt() / square_share.sqrt() + settings.eps
+            theta.sub_(state.lr / mean_share * (mean / scale))
+        return params, state._replace(step=step)
 
     return Optimiser(init=_init, update=update, clip_norm=None if settings.clip_norm == "off" else settings.clip_norm)
 

@@ -59,16 +59,33 @@ def assert_equal(expected, actual):
 class TestOptimiser:
     """What every optimiser has to keep."""
 
-    def test_changes_no_argument(self, name, settings):
-        """An update leaves parameters, gradients and state as they were."""
+    def test_changes_no_gradient(self, name, settings):
+        """An update may write into parameters and state, which it owns; it leaves the gradients as they were."""
         optimiser = built(name, settings)
         params, state = run(optimiser.update, tensors(0), optimiser.init(tensors(0), values_of(settings)), steps=2)
-        given = (params, tensors(7), state)
-        before = pytree.tree_map(torch.clone, given)
+        gradients = tensors(7)
 
-        optimiser.update(*given)
+        optimiser.update(params, gradients, state)
 
-        assert_equal(before, given)
+        assert_equal(tensors(7), gradients)
+
+    def test_state_does_not_share_the_parameters(self, name, settings):
+        """The initial state has tensors of its own, so writing into parameters does not reach it."""
+        params = tensors(0)
+        state = built(name, settings).init(params, values_of(settings))
+        before = pytree.tree_map(torch.clone, state)
+
+        for theta in params.values():
+            theta.add_(1)
+
+        assert_equal(before, state)
+
+    def test_repeats_its_bits(self, name, settings):
+        """The same arguments give the same bits."""
+        optimiser = built(name, settings)
+        ends = [run(optimiser.update, tensors(0), optimiser.init(tensors(0), values_of(settings))) for _ in range(2)]
+
+        assert_equal(*ends)
 
     @pytest.mark.parametrize("size", [1, 3, 17])
     def test_ensemble_equals_members_bitwise(self, name, settings, size):
@@ -100,19 +117,22 @@ class TestOptimiser:
         """A state saved and loaded as safetensors goes on with the same bits; no two of its tensors share memory."""
         optimiser = built(name, settings)
         first = optimiser.init(tensors(0), values_of(settings))
-        for params, state in ((tensors(0), first), run(optimiser.update, tensors(0), first)):
-            leaves, structure = pytree.tree_flatten(state)
+        started = pytree.tree_map(torch.clone, (tensors(0), first))
+        for params, state in (started, run(optimiser.update, tensors(0), first)):
+            leaves, structure = pytree.tree_flatten(pytree.tree_map(torch.clone, state))
             read = load(save({str(index): leaf for index, leaf in enumerate(leaves)}))
             again = pytree.tree_unflatten([read[str(index)] for index in range(len(leaves))], structure)
 
-            assert_equal(run(optimiser.update, params, state), run(optimiser.update, params, again))
+            expected = run(optimiser.update, pytree.tree_map(torch.clone, params), state)
+            assert_equal(expected, run(optimiser.update, params, again))
 
     def test_keeps_the_type_of_the_parameters(self, name, settings):
         """Parameters in float64 stay in float64, and float32 in float32."""
         optimiser = built(name, settings)
         for dtype in (torch.float32, torch.float64):
             params = {key: value.to(dtype) for key, value in tensors(0).items()}
-            moved, _ = optimiser.update(params, params, optimiser.init(params, values_of(settings)))
+            gradients = pytree.tree_map(torch.clone, params)
+            moved, _ = optimiser.update(params, gradients, optimiser.init(params, values_of(settings)))
 
             assert {value.dtype for value in moved.values()} == {dtype}
 
