@@ -64,7 +64,7 @@ def _table(table: Table) -> str:
     lines += [[_head(line), *map(_entry, line.entries)] for line in table.lines]
     rows = ["| " + " | ".join(escaped(cell) for cell in line) + " |" for line in lines]
     rule = "|---" + "|---:" * len(table.columns) + "|"
-    notes = "\n".join(f"- {escaped(f'({mark}) ' if mark else '')}{escaped(text)}" for mark, text in table.notes)
+    notes = "\n".join(f"- {escaped(f'({mark}) {text}' if mark else text)}" for mark, text in table.notes)
     return "\n".join([rows[0], rule, *rows[1:]]) + (f"\n\n{notes}" if notes else "")
 
 

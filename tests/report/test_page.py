@@ -118,6 +118,7 @@ class TestMarkdown:
         assert len(figures) == 6
         assert all((written.directory / name).is_file() for name in figures)
         assert "| naive (mixed: torch 2.6.0 and 2.7.1) |" in text
+        assert "\n- (a) one row only\n" in text
 
     def test_texts_of_a_study_stay_texts(self, written):
         """Outside the fenced manifest nothing of a study is read as HTML or as a table."""
