@@ -1,0 +1,90 @@
+"""What is noted of one member while it is trained, and the outcome that is made of it at the end."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from contilab.engine.draws import Stage
+from contilab.engine.ensemble import MemberState
+from contilab.engine.evaluate import Marks, Row
+from contilab.engine.setup import Setup
+from contilab.records.outcome import Outcome
+from contilab.records.record import Cost, Matrix, Record
+from contilab.spec.run import Run
+
+STEPS_PER_MEAN = 100  # with train.steps, one mean loss per so many steps
+
+
+@dataclass
+class Diary:
+    """The marks of one member after each stage (the untrained model first), its losses, and where it diverged."""
+
+    marks: list[Marks] = field(default_factory=list)
+    validation: list[Row] = field(default_factory=list)
+    train_loss: list[list[float]] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)  # per stage, those with a finite loss
+    diverged: dict[str, int] | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def note_losses(self, setup: Setup, stage: Stage, losses: "np.ndarray[Any, Any]") -> None:
+        """Note the losses [S] of all steps of *stage*; the first one that is not finite ends the run."""
+        bad = np.flatnonzero(~np.isfinite(losses))
+        finite = losses[: bad[0]] if len(bad) else losses
+        if len(bad):
+            self.diverged = {"task": stage.task, "step": int(bad[0])}
+        window = stage.schedule.steps_per_epoch if setup.shared.train.epochs else STEPS_PER_MEAN
+        self.train_loss.append([float(finite[first : first + window].mean()) for first in range(0, len(finite), window)])
+        self.steps.append(len(finite))
+
+    def note_marks(self, stage: Stage | None, marks: Marks, validation: Row | None) -> None:
+        """Note the marks after *stage* (None: before training); logits that are not finite end the run after its last step."""
+        if stage is not None and not marks.is_finite:
+            self.diverged = {"task": stage.task, "step": stage.schedule.steps}
+            return
+        self.marks.append(marks)
+        if validation is not None:
+            self.validation.append(validation)
+
+
+def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cost) -> Outcome:
+    """Return what *run* leaves."""
+    untrained, *learned = diary.marks
+    record = Record(
+        scenario=run.benchmark.scenario,
+        tasks=len(setup.stream.tasks),
+        head_rows=setup.stream.head_rows,
+        task_rows=[list(rows) for rows in setup.rows],
+        test_samples=[len(task.test) for task in setup.stream.tasks],
+        stages=len(setup.stages),
+        accuracy=[marks.accuracy for marks in learned],
+        baseline=untrained.accuracy,
+        accuracy_all_rows=[marks.all_rows for marks in learned],
+        accuracy_task_aware=_task_aware(run, learned),
+        validation=diary.validation or None,
+        train_loss=diary.train_loss,
+        diverged=diary.diverged,
+        notes=diary.notes,
+        cost=cost,
+    )
+    keeps = run.eval.keep_parameters and diary.diverged is None
+    parameters = {name: value.cpu().numpy().copy() for name, value in member.params.items()} if keeps else {}
+    return Outcome(run.rid, record, _tensors(setup, diary.marks), parameters)
+
+
+def _task_aware(run: Run, learned: list[Marks]) -> Matrix | None:
+    return [marks.task_aware for marks in learned] if run.benchmark.scenario == "class" else None
+
+
+def _tensors(setup: Setup, marks: list[Marks]) -> dict[str, "np.ndarray[Any, Any]"]:
+    """Return predictions and confidences; rows that were lost to divergence are -1, as are samples not measured."""
+    target = setup.stream.test_rows[torch.cat([task.test for task in setup.stream.tasks])].cpu()
+    lost = len(setup.stages) + 1 - len(marks)
+    nothing = torch.full((lost, len(target)), -1, dtype=torch.int16)
+    return {
+        "prediction": torch.cat([torch.stack([one.prediction for one in marks]), nothing]).numpy(),
+        "confidence": torch.cat([torch.stack([one.confidence for one in marks]), torch.zeros(nothing.shape)]).numpy(),
+        "prediction_all_rows": torch.cat([torch.stack([one.prediction_all_rows for one in marks]), nothing]).numpy(),
+        "target": target.to(torch.int16).numpy(),
+    }

@@ -1,0 +1,60 @@
+"""The state of one member, how it begins, and how the members of an ensemble are stacked.
+
+Everything a member is made of is tensors in named tuples and dicts, so it stacks over members, goes through vmap, and can be
+saved and loaded.
+"""
+
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from contilab.engine import streams
+from contilab.models.contract import Model, Params
+
+Tree = TypeVar("Tree")
+
+
+class MemberState(NamedTuple):
+    """All that changes while one member is trained. Stacked, every tensor has the member axis first."""
+
+    params: Params
+    optimiser: Any
+    strategy: Any
+    memory: Tensor  # [M + 1] int64, the sample index in each slot; see `memory`
+
+
+def initial_params(model: Model, seed: int, *, device: torch.device, dtype: torch.dtype) -> Params:
+    """Draw the initial weights of the member *seed*: one draw per parameter name, so no weight depends on other shapes."""
+    return {name: _uniform(seed, name, item.shape, item.bound).to(device, dtype) for name, item in model.table.items()}
+
+
+def stack(members: list[Tree]) -> Tree:
+    """Stack the trees of *members* leaf by leaf: [...] becomes [E, ...]."""
+    stacked: Tree = pytree.tree_map(lambda *leaves: torch.stack(leaves), *members)
+    return stacked
+
+
+def unstack(tree: Tree, count: int) -> list[Tree]:
+    """Return the trees of the *count* members; their tensors are views of the stacked ones."""
+    return [pytree.tree_map(lambda leaf, member=member: leaf[member], tree) for member in range(count)]
+
+
+def clone(tree: Tree) -> Tree:
+    """Copy every tensor of *tree*: optimisers write into parameters, and what others keep of them must stand still."""
+    copied: Tree = pytree.tree_map(torch.clone, tree)
+    return copied
+
+
+def tree_bytes(tree: object) -> int:
+    """Return how many bytes the tensors of *tree* hold."""
+    return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(tree))
+
+
+def _uniform(seed: int, name: str, shape: tuple[int, ...], bound: float) -> Tensor:
+    if bound == 0:
+        return torch.zeros(shape)
+    count = torch.Size(shape).numel()
+    drawn = streams.uniforms(seed, f"{streams.WEIGHTS}.{name}", task=0, index=0, count=count)
+    return torch.from_numpy((2 * drawn - 1) * bound).reshape(shape)

@@ -1,0 +1,27 @@
+"""The contract of an execution: it holds the members' states in its own form and trains all of them by the steps of a chunk."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from contilab.engine.draws import Draw
+from contilab.engine.ensemble import MemberState
+from contilab.engine.step import Learner, Lesson
+
+Ensemble = Any  # what an execution makes of the members' states; only itself looks inside
+
+
+class Execution(NamedTuple):
+    """One way to train E members together, built by `make(learner)`; see engine/README.md for how to add one.
+
+    gather(members) -> ensemble. scatter(ensemble) -> the members' states, in order.
+    train(ensemble, lesson, draws) -> (ensemble, losses [S, E]); draws of S steps, tensors [S, E, ...].
+    """
+
+    gather: Callable[[list[MemberState]], Ensemble]
+    scatter: Callable[[Ensemble], list[MemberState]]
+    train: Callable[[Ensemble, Lesson, Draw], tuple[Ensemble, Tensor]]
+
+
+MakeExecution = Callable[[Learner], Execution]

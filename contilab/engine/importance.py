@@ -1,0 +1,135 @@
+"""Importances of parameters: means over samples of squared or absolute per-sample gradients, at the end of a task.
+
+mean_n sum_k weight_k(n) * reduce(d value_k(n) / d theta), reduce = square or abs, never of a batch gradient.
+
+A per-sample gradient is as large as the model, so writing 1,024 of them down costs far more than finding them. Where every
+parameter is the weight or bias of one linear layer they need not be written down: with layer input x and gradient d at its
+output the sample's gradient is d x^T, both reductions pass through the product, and the sum over samples is
+reduce(d)^T reduce(x). Every other model takes the long way, per-sample gradients under vmap.
+
+Shapes: N samples, K terms, C head rows, O and I outputs and inputs of a layer.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import jacrev, vmap
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from contilab.models.contract import Model, Params
+from contilab.strategies.contract import Importance
+
+CHUNK_SAMPLES = 256  # samples per forward pass; chosen
+CHUNK_BYTES = 256 * 2**20  # per-sample gradients held at a time; chosen
+
+Reduce = Callable[[Tensor], Tensor]
+REDUCTIONS: dict[str, Reduce] = {"square": torch.square, "abs": torch.abs}
+
+
+class Samples(NamedTuple):
+    """The samples that an importance is a mean over."""
+
+    inputs: Tensor  # [N, *shape]
+    row: Tensor  # [N] int64
+    mask: Tensor  # [N, C] bool
+    uniform: Tensor  # [N] in [0, 1), one per sample
+
+
+def importance(model: Model, params: Params, request: Importance, samples: Samples, *, chunk: int = CHUNK_SAMPLES) -> Params:
+    """Return the importance of each parameter: the mean over *samples* that *request* asks for.
+
+    *chunk* samples are worked on at a time; it changes rounding only.
+    """
+    total = {name: torch.zeros_like(value) for name, value in params.items()}
+    for part in _parts(samples, chunk):
+        for name, value in _sums(model, params, request, part).items():
+            total[name] += value
+    return {name: value / len(samples.row) for name, value in total.items()}
+
+
+def _sums(model: Model, params: Params, request: Importance, samples: Samples) -> Params:
+    """Return the sums over *samples*, by linear layers where the model is made of nothing else."""
+    leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+    with torch.enable_grad():
+        with _LinearLayers(leaves) as layers:
+            logits = model.forward(leaves, {}, samples.inputs).logits
+        values, weights = vmap(request.terms)(logits, samples.row, samples.mask, samples.uniform)  # [N, K] each
+    if layers.cover(leaves, count=len(samples.row)):
+        return _sums_by_layer(layers.seen, values, weights.detach(), REDUCTIONS[request.reduce])
+    bytes_per_sample = values.shape[1] * sum(value.numel() * value.element_size() for value in params.values())
+    size = max(1, CHUNK_BYTES // (4 * bytes_per_sample))  # 4: gradients, their reductions, and what autograd keeps
+    total: Params = {}
+    for part in _parts(samples, size):
+        _add(total, _sums_by_sample(model, params, request, part))
+    return total
+
+
+class _Layer(NamedTuple):
+    weight: str
+    bias: str
+    inputs: Tensor  # [N, I]
+    outputs: Tensor  # [N, O]
+
+
+class _LinearLayers(TorchFunctionMode):
+    """Notes the linear layers of a forward pass by the names of their parameters, and whether anything else reads those."""
+
+    def __init__(self, params: Params) -> None:
+        super().__init__()
+        self.names = {id(value): name for name, value in params.items()}
+        self.seen: list[_Layer] = []
+        self.is_alone = True
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        if func is torch.nn.functional.linear:
+            inputs, weight, bias = (*args, *kwargs.values(), None)[:3]
+            self.seen.append(_Layer(self._name(weight), self._name(bias), inputs, out))
+        elif any(self._name(leaf) for leaf in pytree.tree_leaves((args, kwargs))):
+            self.is_alone = False
+        return out
+
+    def cover(self, params: Params, *, count: int) -> bool:
+        """Tell whether each parameter is read by one layer and nothing else, and each layer had one row per sample."""
+        used = [name for layer in self.seen for name in (layer.weight, layer.bias) if name]
+        one_row_each = all(layer.inputs.shape[:-1] == (count,) for layer in self.seen)
+        return self.is_alone and one_row_each and sorted(used) == sorted(params)
+
+    def _name(self, value: Any) -> str:
+        return self.names.get(id(value), "")
+
+
+def _sums_by_layer(layers: list[_Layer], values: Tensor, weights: Tensor, reduce: Reduce) -> Params:
+    total: Params = {}
+    for term in range(values.shape[1]):
+        deltas = torch.autograd.grad(values[:, term].sum(), [layer.outputs for layer in layers], retain_graph=True)
+        for layer, delta in zip(layers, deltas, strict=True):
+            strength = weights[:, term, None] * reduce(delta)  # [N, O]
+            _add(total, {layer.weight: strength.T @ reduce(layer.inputs.detach())})
+            if layer.bias:
+                _add(total, {layer.bias: strength.sum(0)})
+    return total
+
+
+def _sums_by_sample(model: Model, params: Params, request: Importance, samples: Samples) -> Params:
+    reduce = REDUCTIONS[request.reduce]
+
+    def terms(params: Params, x: Tensor, row: Tensor, mask: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+        return request.terms(model.forward(params, {}, x[None]).logits[0], row, mask, uniform)
+
+    gradients = vmap(jacrev(terms, has_aux=True), in_dims=(None, 0, 0, 0, 0))
+    by_sample, weights = gradients(params, *samples)  # [N, K, *shape] by name, [N, K]
+    return {name: torch.einsum("nk...,nk->...", reduce(value), weights) for name, value in by_sample.items()}
+
+
+def _parts(samples: Samples, size: int) -> Iterator[Samples]:
+    return (Samples(*part) for part in zip(*(torch.split(values, size) for values in samples), strict=True))
+
+
+def _add(total: Params, values: Params) -> None:
+    for name, value in values.items():
+        total[name] = total[name] + value if name in total else value

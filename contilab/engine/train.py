@@ -1,0 +1,119 @@
+"""Training of one group: stage after stage, all members together, evaluated after each."""
+
+import time
+from collections.abc import Sequence
+
+import torch
+
+from contilab.engine import streams
+from contilab.engine.costs import Stopwatch, cost
+from contilab.engine.diary import Diary, outcome
+from contilab.engine.draws import Draws, Stage
+from contilab.engine.ensemble import MemberState, clone
+from contilab.engine.environment import EXECUTIONS, choose
+from contilab.engine.evaluate import evaluate, test_exam, validation_exam
+from contilab.engine.executions.contract import MakeExecution
+from contilab.engine.importance import Samples, importance
+from contilab.engine.setup import Setup, initial_members, learner_of, prepare, source_of
+from contilab.engine.stage import Session, train_stage
+from contilab.engine.watch import Watch
+from contilab.models.contract import Params
+from contilab.records.outcome import Outcome
+from contilab.spec.run import Run
+from contilab.spec.sections import Execution
+from contilab.strategies.contract import Importance, TaskEnd
+
+
+def train(runs: Sequence[Run], execution: Execution, watch: Watch) -> list[Outcome]:
+    """Train *runs*, which are equal but for seeds and per-member settings, and return what each leaves, in order.
+
+    Raises Stopped once *watch* says so, DataError and DeviceError where those are missing, and torch's errors unchanged.
+    """
+    source = source_of(runs[0])
+    learner = learner_of(runs[0], source)
+    choices = choose(runs, execution, learner)
+    setup = prepare(runs, learner, source.load(), device=torch.device(choices.device.value))
+    watch.log("training", members=len(runs), execution=choices.execution.value, device=choices.device.value)
+    return train_group(setup, EXECUTIONS[choices.execution.value], watch)
+
+
+def train_group(setup: Setup, make: MakeExecution, watch: Watch) -> list[Outcome]:
+    """Train the members of *setup* by the execution that *make* builds, and return what each run leaves."""
+    clock = Stopwatch()
+    draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
+    session = Session(setup, make(setup.learner), draws, watch)
+    members = initial_members(setup)
+    diaries = [Diary() for _ in members]
+    with clock.records():
+        for member, diary in zip(members, diaries, strict=True):
+            _examine(setup, None, member, diary)
+    for stage in setup.stages:
+        members = _learn(session, stage, members, diaries, clock)
+        if all(diary.diverged for diary in diaries):
+            break
+    with clock.records():
+        return [_outcome(setup, *parts, clock) for parts in zip(setup.runs, members, diaries, strict=True)]
+
+
+def _learn(
+    session: Session, stage: Stage, members: list[MemberState], diaries: list[Diary], clock: Stopwatch
+) -> list[MemberState]:
+    """Train all members on *stage*, let their strategies close it, and note how they did."""
+    setup, watch = session.setup, session.watch
+    begin = time.perf_counter()
+    members, losses = train_stage(session, stage, members)
+    seconds = time.perf_counter() - begin
+    clock.steps_per_second.append(stage.schedule.steps / seconds)
+    members = [_end_of_task(setup, stage, run, member) for run, member in zip(setup.runs, members, strict=True)]
+    with clock.records():
+        for member, diary, own in zip(members, diaries, losses.T, strict=True):
+            if diary.diverged is None:
+                diary.note_losses(setup, stage, own)
+            if diary.diverged is None:
+                _examine(setup, stage, member, diary)
+    watch.log("task_end", task=stage.task, seconds=seconds, diverged=sum(diary.diverged is not None for diary in diaries))
+    return members
+
+
+def _examine(setup: Setup, stage: Stage | None, member: MemberState, diary: Diary) -> None:
+    """Note the marks of *member* after *stage*, or of the untrained model."""
+    last = -1 if stage is None else setup.last_task(stage)
+    model, benchmark = setup.learner.model, setup.shared.benchmark
+    marks = evaluate(model, member.params, test_exam(setup.stream), benchmark, setup.rows, last=last)
+    exam = validation_exam(setup.stream)
+    is_validated = stage is not None and len(exam.samples) > 0
+    validation = evaluate(model, member.params, exam, benchmark, setup.rows, last=last).accuracy if is_validated else None
+    diary.note_marks(stage, marks, validation)
+
+
+def _end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> MemberState:
+    """Return *member* with the state its strategy has after *stage*; members are independent, so one after the other."""
+    strategy = setup.learner.strategy
+    if strategy.after_task is None:
+        return member
+    request = strategy.importance
+    found = None if request is None else _importance(setup, stage, run, member.params, request)
+    # Copies: the optimiser may write into parameters, and an anchor must not move with them.
+    return member._replace(strategy=strategy.after_task(member.strategy, TaskEnd(clone(member.params), found)))
+
+
+def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: Importance) -> Params:
+    count = min(request.samples, len(stage.samples))
+    order = streams.permutation(run.seed, streams.IMPORTANCE, task=stage.task, index=0, count=len(stage.samples))
+    uniform = streams.uniforms(run.seed, streams.IMPORTANCE_DRAW, task=stage.task, index=0, count=count)
+    index = torch.from_numpy(stage.samples[order[:count]]).to(setup.device)
+    lesson = setup.lesson(stage)
+    samples = Samples(
+        lesson.inputs[index],
+        lesson.rows[index],
+        lesson.masks[lesson.tasks[index]],
+        torch.from_numpy(uniform).to(setup.device, setup.dtype),
+    )
+    return importance(setup.learner.model, params, request, samples)
+
+
+def _outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, clock: Stopwatch) -> Outcome:
+    notes = setup.learner.strategy.notes
+    if notes is not None and diary.diverged is None:
+        diary.notes = notes(member.strategy)
+    return outcome(setup, run, member, diary, cost(setup, member, diary.steps, clock))
