@@ -56,8 +56,9 @@ RUN apt-get update \
 COPY --from=dependencies /opt/contilab /opt/contilab
 COPY --from=wheel /wheel /wheel
 RUN /opt/contilab/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl
-# USER and HOME by name: `--user 1234:1234` has no line in /etc/passwd, and libraries that keep caches look for both
-ENV PATH=/opt/contilab/bin:$PATH HOME=/home/contilab USER=contilab CONTILAB_STORE=/store
+# USER and HOME by name: `--user 1234:1234` has no line in /etc/passwd, and libraries that keep caches look for both;
+# what contilab itself downloads stays on the volume
+ENV PATH=/opt/contilab/bin:$PATH HOME=/home/contilab USER=contilab CONTILAB_STORE=/store CONTILAB_CACHE=/store/cache
 WORKDIR /app
 COPY manifests manifests
 USER 1000:1000
