@@ -6,7 +6,7 @@ min(affinity, quota rounded up) / workers, at least 1. OMP_NUM_THREADS is the us
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,3 +39,12 @@ def thread_budget(
     source = f"affinity {cpus}, " + ("no cgroup quota" if quota is None else f"cgroup quota {quota:g}")
     shared = f", shared by {workers} workers" if workers > 1 else ""
     return Threads(max(1, allowed // max(1, workers)), source + shared)
+
+
+def wait_passively(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Let OpenMP's idle threads sleep, unless the user says otherwise. Has an effect only before torch is imported.
+
+    By default they spin, which starves every other process that shares the processors. Measured with two threads on two busy cores
+    (load 7), a small perceptron: 405 steps took 22.8 s spinning and 2.1 s sleeping; one thread took 2.5 s.
+    """
+    environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -12,6 +12,8 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, Processor
 
+from contilab.store.layout import short
+
 Event = dict[str, Any]
 
 
@@ -51,7 +53,8 @@ class GroupLog:
     def log(self, event: str, *, level: str = "info", **facts: Any) -> None:
         """Log *event* with *facts*; a fact `rid` says that it is about one run only."""
         self._events.append(_now(None, "", {"event": event, "level": level, **structlog.get_context(self._logger), **facts}))
-        getattr(self._logger, level)(event, **facts)
+        shown = {**facts, "rid": short(str(facts["rid"]))} if "rid" in facts else facts
+        getattr(self._logger, level)(event, **shown)
 
     def lines(self, rid: str) -> bytes:
         """Return the events of the group and those about *rid* as JSON lines."""

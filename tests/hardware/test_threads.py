@@ -2,7 +2,7 @@
 
 import pytest
 
-from contilab.hardware.threads import Threads, thread_budget
+from contilab.hardware.threads import Threads, thread_budget, wait_passively
 
 
 @pytest.fixture
@@ -44,3 +44,17 @@ class TestThreadBudget:
             thread_budget(4 if word.startswith("5") else 1, environ={"OMP_NUM_THREADS": word}, affinity=8, **quota).count
             == count
         )
+
+
+class TestWaitPassively:
+    """How idle threads wait."""
+
+    def test_default_and_user(self):
+        """Idle threads sleep, but the user's word wins."""
+        default: dict[str, str] = {}
+        asked = {"OMP_WAIT_POLICY": "ACTIVE"}
+        wait_passively(default)
+        wait_passively(asked)
+
+        assert default == {"OMP_WAIT_POLICY": "PASSIVE"}
+        assert asked == {"OMP_WAIT_POLICY": "ACTIVE"}

@@ -1,0 +1,87 @@
+"""`contilab doctor`: what machine this is, what it allows, and what a run would choose here, with reasons."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+from contilab.cli.options import DEFAULT_STORE, StoreOption
+from contilab.errors import StoreError
+
+Row = tuple[str, str]
+
+
+def doctor(store: StoreOption = DEFAULT_STORE) -> None:
+    """Show instruction sets, limits, threads, devices and the store, and what would be chosen."""
+    rows = [*_machine(), *_limits(), *_choices(), *_folders()]
+    probed = _store(store)
+    width = max(len(name) for name, _ in [*rows, probed])
+    for name, text in [*rows, probed]:
+        typer.echo(f"{name.ljust(width)}  {text}")
+    if probed[1].startswith("unusable"):
+        raise typer.Exit(StoreError.exit_code)
+
+
+def _machine() -> Iterable[Row]:
+    from contilab.hardware.capabilities import capabilities
+    from contilab.hardware.versions import versions
+
+    found, facts = versions(), capabilities()
+    cpu = facts["cpu"]
+    yield "versions", ", ".join(f"{name} {version}" for name, version in found.items())
+    yield "processor", f"{cpu['model']} ({cpu['architecture']}), {cpu['cores_physical']} cores, {cpu['cores_logical']} threads"
+    yield "torch kernels", str(cpu["torch_kernels"])
+    yield "instruction sets", " ".join(cpu["instruction_sets"]) or "this version of torch does not tell"
+    yield "CUDA devices", "; ".join(_cuda(device) for device in facts["cuda"]) or "none"
+
+
+def _cuda(device: dict[str, object]) -> str:
+    gigabytes = int(str(device["memory_bytes"])) / 2**30
+    return f"cuda:{device['index']} {device['name']}, compute capability {device['compute_capability']}, {gigabytes:.0f} GiB"
+
+
+def _limits() -> Iterable[Row]:
+    import psutil  # type: ignore[import-untyped]  # it ships no types
+
+    from contilab.hardware.limits import limits
+
+    found = limits()
+    yield "processor quota", "none" if found.cpus is None else f"{found.cpus:g} processors (cgroup)"
+    total = psutil.virtual_memory().total / 2**30
+    own = "no cgroup limit" if found.memory_bytes is None else f"cgroup limit {found.memory_bytes / 2**30:.1f} GiB"
+    yield "memory", f"{total:.1f} GiB, {own}"
+
+
+def _choices() -> Iterable[Row]:
+    from contilab.hardware.device import choose_device
+    from contilab.hardware.threads import thread_budget
+
+    threads = thread_budget()
+    yield "threads", f"{threads.count} ({threads.reason})"
+    device = choose_device("auto")
+    yield "device", f"{device.value} ({device.reason})"
+
+
+def _folders() -> Iterable[Row]:
+    yield "CONTILAB_DATA", os.environ.get("CONTILAB_DATA") or "not set"
+    yield "CONTILAB_CACHE", os.environ.get("CONTILAB_CACHE") or "not set: cache/ in the store"
+
+
+def _store(root: Path) -> Row:
+    from contilab.store.probe import probe
+    from contilab.store.store import open_store
+
+    place = root.absolute()
+    existed = root.exists()
+    try:
+        probe(root)
+        if existed and any(root.iterdir()):
+            open_store(root)
+    except StoreError as error:
+        fault = error.faults[0]
+        return "store", f"unusable: {fault.place}: {fault.problem} (hint: {fault.hint})"
+    finally:
+        if not existed and root.is_dir() and not any(root.iterdir()):
+            root.rmdir()
+    return "store", f"{place} can hold a store" + ("" if existed else " (there is none yet)")
