@@ -124,7 +124,8 @@ class TestImage:
 
     def test_holds_fashion_mnist(self, image: str) -> None:
         """A study on Fashion-MNIST trains without a network: a runner finds the data in the image."""
-        command = """contilab plan manifests/fashion.toml 'matrix.method=["naive"]' matrix.seed=[0] benchmark.train_per_task=100 && contilab run"""
+        values = """'matrix.method=["naive"]' matrix.seed=[0] benchmark.train_per_task=100"""
+        command = f"contilab plan manifests/fashion.toml {values} && contilab run"
         done = docker("run", "--rm", "--network=none", "--entrypoint=sh", image, "-c", command)
 
         assert done.returncode == 0, done.stderr
