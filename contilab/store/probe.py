@@ -60,7 +60,7 @@ def _sentence(root: Path, error: OSError) -> str:
     free = shutil.disk_usage(there).free
     return (
         f"the directory cannot hold a store: {reason} at {error.filename or root}; "
-        f"own uid {os.getuid()}, owner uid {there.stat().st_uid}, {free / 2**20:.0f} MiB free"
+        f"own uid {os.geteuid()}, owner uid {there.stat().st_uid}, {free / 2**20:.0f} MiB free"
     )
 
 

@@ -13,6 +13,8 @@ from contilab.disk.read import names
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Execution, Numerics, Plugin, Train
 from contilab.spec.study import Cell, Study
+from contilab.store.claim import Claim
+from contilab.store.claimer import Claimer
 from contilab.store.generation import generation
 from contilab.store.layout import numbers
 from contilab.store.result import altered, complete
@@ -71,6 +73,15 @@ class Planned:
         return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*")) if path.is_file()}
 
 
+def drain(planned, runner="runner", **publish):
+    """Publish every open run of a store in this process; *publish*: more arguments of `Claim.publish`."""
+    claimer = Claimer(planned.store, runner=runner, versions={})
+    while isinstance(claim := claimer.claim_next(), Claim):
+        for rid in claim.rids:
+            claim.put_files(rid, {"numbers": rid.encode()})
+        claim.publish(dict.fromkeys(claim.rids, "finished"), frozenset({"numbers"}), **publish)
+
+
 class Worker:
     """A runner process; `send` gives it a store, `answer` waits for what it did there."""
 
@@ -108,6 +119,14 @@ def plan(tmp_path):
         return made[-1]
 
     return make
+
+
+@pytest.fixture
+def drained(plan):
+    """A store whose two runs have results."""
+    planned = plan(members=2)
+    drain(planned)
+    return planned
 
 
 @pytest.fixture
