@@ -34,10 +34,10 @@ def uniforms(seed: int, purpose: str, *, task: int, index: int, count: int) -> N
 
 def permutation(seed: int, purpose: str, *, task: int, index: int, count: int) -> NDArray[np.int64]:
     """Draw a permutation of 0..count-1: the order of *count* random words (two are equal once in 2^64 / count^2)."""
-    order: NDArray[np.int64] = words(seed, purpose, task=task, index=index, count=count).argsort(kind="stable")
-    return order
+    return words(seed, purpose, task=task, index=index, count=count).argsort(kind="stable")
 
 
 def below(uniform: NDArray[np.float64], limit: NDArray[np.int64] | int) -> NDArray[np.int64]:
     """Turn *uniform* numbers into integers uniform in 0..limit-1; rounding may reach *limit*, hence the minimum."""
-    return np.minimum((uniform * limit).astype(np.int64), np.asarray(limit) - 1)
+    drawn: NDArray[np.int64] = np.minimum((uniform * limit).astype(np.int64), np.asarray(limit) - 1)
+    return drawn
