@@ -21,7 +21,7 @@ _HINTS = {  # beginnings of tomllib's reasons, and what usually helps
     "Cannot mutate immutable": "an inline table is closed: write all of its keys into its braces",
     "Expected newline or end": "one statement per line, and numbers without leading zeros",
     "Invalid initial character for a key": "a statement is key = value",
-    "Expected '=' after a key": "a statement is key = value",
+    "Expected '=' after a key": "a statement is key = value, and a key of other signs than A-Z, a-z, 0-9, _ and - needs quotes",
 }
 
 

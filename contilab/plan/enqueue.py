@@ -15,6 +15,7 @@ from contilab.plan.expand import Expanded, expand
 from contilab.plan.grouping import groups
 from contilab.plan.menu import catalog_menu
 from contilab.spec.study import Study
+from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
 
 
@@ -65,10 +66,9 @@ def enqueue(
     known = _known(store, expanded)
     grouped = {rid for group in known.groups for rid in group}
     new_groups = groups(expanded.cells, expanded.runs, known.taken | grouped, menu)
-    new_runs = [run for rid, run in expanded.runs.items() if rid not in known.planned]
     number = 0
     if store and not is_dry_run:
-        store.add_runs(new_runs)
+        store.add_runs(expanded.runs.values())  # those that are there are compared, so that a damaged one is found now
         store.add_groups(new_groups)
         number = store.add_study(Study(name=expanded.name, manifest=text, values=tuple(values), cells=expanded.cells))
     return Planned(
@@ -76,7 +76,7 @@ def enqueue(
         cells=len(expanded.cells),
         runs=len(expanded.runs),
         done=len(known.done),
-        new_runs=len(new_runs),
+        new_runs=len(expanded.runs) - len(known.planned),
         new_groups=len(new_groups),
         number=number,
         estimate=_estimate(expanded, known, new_groups, menu),
@@ -84,7 +84,7 @@ def enqueue(
 
 
 def _opened(root: Path) -> Store | None:
-    return open_store(root) if (root / "format.json").exists() else None
+    return open_store(root) if Layout(root).format.exists() else None
 
 
 def _known(store: Store | None, expanded: Expanded) -> _Known:

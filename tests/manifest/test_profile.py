@@ -1,0 +1,57 @@
+import pytest
+
+from contilab.manifest.keys import adapter, known_keys
+from contilab.manifest.profile import preset_names, profile_names, read_profile
+from contilab.manifest.resolve import resolve
+from contilab.plan.menu import catalog_menu
+
+
+class TestProfiles:
+    """The profiles of the package."""
+
+    def test_names(self) -> None:
+        """There is a profile for trying out, one for CPUs and one for GPUs."""
+        assert profile_names() == ("cpu", "gpu", "smoke")
+
+    @pytest.mark.parametrize("profile", profile_names())
+    def test_presets(self, profile: str) -> None:
+        """Every profile has a preset for each benchmark and scenario."""
+        benchmarks = ("split_digits", "split_fmnist", "split_mnist", "synthetic")
+
+        assert sorted(read_profile(profile).presets) == sorted(
+            f"{benchmark}_{scenario}" for benchmark in benchmarks for scenario in ("task", "class", "domain")
+        )
+        assert set(preset_names()) == set(read_profile(profile).presets)
+
+    @pytest.mark.parametrize("profile", profile_names())
+    def test_values(self, profile: str) -> None:
+        """Every setting of a profile is known and has a valid value."""
+        menu = catalog_menu()
+        keys = known_keys(menu, {kind: menu.names[kind] for kind in ("model", "optim", "method")})
+        found = read_profile(profile)
+
+        for settings in (found.defaults, *found.presets.values()):
+            for key, value in settings.items():
+                adapter(keys[key].hint).validate_python(value)
+
+    @pytest.mark.parametrize("profile", profile_names())
+    def test_resolve(self, profile: str) -> None:
+        """Every preset resolves with every method of the catalog."""
+        menu = catalog_menu()
+        names = [f"{kind} = {list(values)}" for kind, values in (("preset", preset_names()), ("method", menu.names["method"]))]
+        text = "\n".join(['name = "all"', f'profile = "{profile}"', "[matrix]", *names, "seed = [0]"])
+
+        cells = resolve(text, place="m.toml", values=(), menu=menu).cells
+
+        assert len(cells) == len(preset_names()) * len(menu.names["method"])
+
+    def test_published_settings(self) -> None:
+        """The presets train as methods.md (f) says."""
+        presets = read_profile("cpu").presets
+        digits, mnist = presets["split_digits_class"], presets["split_mnist_class"]
+
+        assert [digits[key] for key in ("model.hidden", "optim.lr", "train.batch", "train.epochs")] == [[100, 100], 0.1, 16, 5]
+        assert [mnist[key] for key in ("model.hidden", "optim.lr", "train.batch", "train.epochs")] == [[400, 400], 0.1, 64, 1]
+        assert {name: settings["benchmark.scenario"] for name, settings in presets.items()} == {
+            name: name.rpartition("_")[2] for name in presets
+        }

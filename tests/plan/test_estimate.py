@@ -1,0 +1,95 @@
+import pytest
+
+from contilab.manifest.resolve import resolve
+from contilab.plan.estimate import PROCESS_BYTES, SIDECAR_BYTES, Estimate, estimate
+from contilab.plan.expand import expand
+from contilab.plan.menu import catalog_menu
+
+HEAD = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["split_mnist_class"]\nmethod = ["naive"]\nseed = [0, 1]\n'
+PARAMETERS = 478_410  # MLP 784-400-400-10
+FORWARD_FLOPS = 955_200  # methods.md (d)
+
+
+def _estimate(*values: str, members: int = 1) -> Estimate:
+    study = expand(resolve(HEAD, place="m.toml", values=values, menu=catalog_menu()), catalog_menu())
+    alike = [[study.runs[rid] for rid in cell.runs.values()] for cell in study.cells]
+    return estimate(alike, dict.fromkeys(study.runs, members), study.sources, catalog_menu())
+
+
+class TestEstimate:
+    """What open runs take."""
+
+    def test_naive(self) -> None:
+        """Samples, operations and disk of two runs on Split MNIST follow from its shapes."""
+        found = _estimate("benchmark.validation=0")
+
+        assert (found.runs, found.train_samples) == (2, 2 * 60_000)
+        assert found.flops == found.train_samples * 3 * FORWARD_FLOPS
+        assert found.disk_bytes == 2 * (SIDECAR_BYTES + 4 * PARAMETERS + 10_000 * (6 * 8 + 2))
+
+    def test_validation(self) -> None:
+        """What is held out is not trained on."""
+        assert _estimate("benchmark.validation=0.5").train_samples == 60_000
+
+    def test_steps(self) -> None:
+        """With steps per task, samples are tasks x steps x batch."""
+        assert _estimate("train.steps=7", "train.batch=10").train_samples == 2 * 5 * 7 * 10
+
+    def test_replay(self) -> None:
+        """A replayed batch of the same size doubles the samples of a step."""
+        assert _estimate('matrix.method=["er"]', "train.steps=7", "train.batch=10").train_samples == 2 * 2 * 5 * 7 * 10
+
+    def test_importance(self) -> None:
+        """Importance passes at the end of each task are counted."""
+        plain, ewc = _estimate("train.steps=7"), _estimate('matrix.method=["ewc"]', "train.steps=7")
+
+        assert ewc.flops - plain.flops == 2 * 5 * 1024 * 3 * FORWARD_FLOPS
+
+    @pytest.mark.parametrize("members", [1, 8])
+    def test_memory_of_a_group(self, members: int) -> None:
+        """A group needs the data once, and parameters, gradients and their update per member."""
+        data = 4 * 784 * 70_000
+
+        expected = PROCESS_BYTES + data + members * (3 * 4 * PARAMETERS + 4)  # and the learning rate
+
+        assert _estimate(members=members).memory_bytes == expected
+
+    def test_states(self) -> None:
+        """States of optimiser and method are counted: one velocity, two moments of Adam, three copies of ewc."""
+        copy, rate = 4 * PARAMETERS, 4
+        base = _estimate().memory_bytes
+
+        assert _estimate("optim.momentum=0.9").memory_bytes - base == copy
+        assert _estimate("optim.name=adam").memory_bytes - base == pytest.approx(2 * copy, abs=2 * rate + 8)
+        assert _estimate('matrix.method=["ewc"]').memory_bytes - base == pytest.approx(3 * copy, abs=8 * rate)
+
+    @pytest.mark.parametrize(("setting", "entries"), [("memory.total=1000", 1000), ("memory.per_class=20", 200)])
+    def test_replay_memory(self, setting: str, entries: int) -> None:
+        """A replay memory holds an index per entry, not a sample."""
+        without = _estimate('matrix.method=["er"]', "memory.total=0").memory_bytes
+
+        assert _estimate('matrix.method=["er"]', setting).memory_bytes - without == 8 * entries
+
+    def test_parameters_left_out(self) -> None:
+        """Runs that keep no parameters take their room only for predictions."""
+        kept, left_out = _estimate(), _estimate("eval.keep_parameters=false")
+
+        assert kept.disk_bytes - left_out.disk_bytes == 2 * 4 * PARAMETERS
+
+    def test_joint(self) -> None:
+        """Joint training sees as many samples and leaves two rows of predictions."""
+        plain, joint = _estimate(), _estimate('matrix.method=["joint"]')
+
+        assert joint.train_samples == plain.train_samples
+        assert plain.disk_bytes - joint.disk_bytes == 2 * 10_000 * 4 * 8
+
+    def test_time(self) -> None:
+        """Time is not guessed, and the reason is said."""
+        found = _estimate()
+
+        assert found.seconds is None
+        assert found.seconds_basis.startswith("unknown: ")
+
+    def test_nothing_open(self) -> None:
+        """Without open runs nothing is needed."""
+        assert estimate([[]], {}, {}, catalog_menu())[:5] == (0, 0, 0, 0, 0)

@@ -1,0 +1,122 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from contilab.errors import Fault, ManifestError
+from contilab.manifest.resolve import resolve
+from contilab.plan.expand import Expanded, expand
+from contilab.plan.menu import catalog_menu
+from contilab.spec.numerics import ENGINE
+from contilab.spec.run import run_from
+
+MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
+HEAD = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["synthetic_class"]\nmethod = ["naive", "er"]\nseed = [0, 1]\n'
+
+
+def _expanded(body: str = "", *values: str) -> Expanded:
+    return expand(resolve(HEAD + body, place="m.toml", values=values, menu=catalog_menu()), catalog_menu(), "m.toml")
+
+
+class TestRuns:
+    """The runs that a manifest stands for."""
+
+    def test_one_run_per_cell_and_seed(self) -> None:
+        """Each cell has one run per seed, and each run is kept under its own address."""
+        study = _expanded()
+
+        assert [(cell.method, list(cell.runs)) for cell in study.cells] == [("naive", [0, 1]), ("er", [0, 1])]
+        assert [run.rid for run in study.runs.values()] == list(study.runs)
+        assert len(study.runs) == 4
+
+    def test_numerics(self) -> None:
+        """A run names the version of the numbers of its engine and of each of its plugins."""
+        run = next(iter(_expanded().runs.values()))
+        menu = catalog_menu()
+
+        assert run.numerics == {
+            "engine": ENGINE,
+            "benchmark": menu.entry("benchmark", "synthetic").numerics,
+            "model": menu.entry("model", "mlp").numerics,
+            "optim": menu.entry("optim", "sgd").numerics,
+            "method": menu.entry("method", "naive").numerics,
+        }
+
+    def test_data(self) -> None:
+        """A run holds the digest of its data, which needs no data to be there."""
+        (run, *_) = _expanded('[overrides]\n"benchmark.name" = "split_mnist"').runs.values()
+
+        assert (run.data.name, len(run.data.digest)) == ("mnist", 64)
+
+    def test_stored_form(self) -> None:
+        """A run that went through JSON has the same address."""
+        for rid, run in _expanded().runs.items():
+            assert run_from(json.loads(json.dumps(run.spec))).rid == rid
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            '[overrides]\n"memory.batch" = 64',
+            '[overrides]\n"memory.total" = 500',
+            '[overrides]\n"optim.lr" = 0.1\n"optim.momentum" = 0',
+            '[overrides]\n"engine.max_members" = 3\n"engine.threads" = 1\n"engine.device" = "cpu"\n"engine.execution" = "loop"',
+            "# a comment",
+        ],
+        ids=["replay batch", "memory", "integers for floats", "execution", "comment"],
+    )
+    def test_same_runs(self, body: str) -> None:
+        """Defaults written out, other ways of writing and engine choices that change no number give the same runs."""
+        assert _expanded(body).runs.keys() == _expanded().runs.keys()
+
+    @pytest.mark.parametrize(
+        "setting", ["optim.lr=0.2", "train.batch=32", "engine.precision=fp32", "benchmark.validation=0", "model.hidden=[32]"]
+    )
+    def test_other_runs(self, setting: str) -> None:
+        """What may change a number changes every address."""
+        assert not _expanded("", setting).runs.keys() & _expanded().runs.keys()
+
+    def test_runs_shared_by_cells(self) -> None:
+        """Two cells that come to the same run share it."""
+        study = _expanded(
+            '[preset_overrides.synthetic_task]\n"benchmark.scenario" = "class"',
+            'matrix.preset=["synthetic_class", "synthetic_task"]',
+        )
+
+        assert (len(study.cells), len(study.runs)) == (4, 4)
+
+    def test_data_that_do_not_fit(self) -> None:
+        """Every benchmark that its data do not allow is a fault of the manifest, each once."""
+        with pytest.raises(ManifestError) as raised:
+            _expanded('[sweep]\n"benchmark.tasks" = [2, 7, 8]')
+
+        assert [fault.place for fault in raised.value.faults] == ["m.toml: benchmark.tasks of preset synthetic_class"] * 2
+        assert all(isinstance(fault, Fault) and "6 classes" in fault.problem for fault in raised.value.faults)
+
+
+class TestShippedManifests:
+    """The manifests of the repository."""
+
+    @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+    def test_each_expands(self, path: Path) -> None:
+        """Every shipped manifest resolves and expands, is named as its file, and opens with its question."""
+        text = path.read_text(encoding="utf-8")
+        study = expand(resolve(text, place=path.name, values=(), menu=catalog_menu()), catalog_menu())
+
+        assert study.name == path.stem
+        assert study.runs
+        assert text.startswith("# ")
+        assert "?" in text.partition("\nname")[0]
+
+    def test_fashion(self) -> None:
+        """The comparison with other frameworks trains exactly as they do."""
+        text = next(path for path in MANIFESTS if path.stem == "fashion").read_text(encoding="utf-8")
+        study = expand(resolve(text, place="fashion", values=(), menu=catalog_menu()), catalog_menu())
+        run = study.runs[study.cells[1].runs[0]]
+
+        assert [(cell.method, len(cell.runs)) for cell in study.cells] == [("naive", 8), ("er", 8)]
+        assert (run.benchmark.scenario, run.benchmark.validation, run.benchmark.class_mask) == ("class", 0.0, "all")
+        assert (run.model.settings["hidden"], run.optim.name, run.optim.settings["lr"]) == ([400, 400], "sgd", 0.05)
+        assert (run.optim.settings["momentum"], run.optim.settings["weight_decay"]) == (0.0, 0.0)
+        assert (run.train.epochs, run.train.batch) == (1, 32)
+        assert run.memory
+        assert (run.memory.total, run.memory.batch) == (500, 32)
