@@ -25,7 +25,7 @@ SHOWN = {"acc": "accuracy after the last task, %", "forgetting": "forgetting, po
 def demo(
     store: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.")] = None,
 ) -> None:
-    """Learn digits two classes at a time with four methods, in about a minute, and show who remembers them."""
+    """Run a small real study in about a minute: start here."""
     from contilab.hardware.threads import wait_passively
     from contilab.runner.signals import stop_on_signals
 
@@ -43,7 +43,8 @@ def demo(
     written = write_report(root, NAME)
     typer.echo("Split Digits, class-incremental: five tasks of two digits, all ten to be told apart at the end\n")
     typer.echo(_table(written.runs))
-    typer.echo(f"\n{len(written.runs)} runs in {time.monotonic() - began:.0f} s")
+    typer.echo(_reasons(written.runs))
+    typer.echo(f"{len(written.runs)} runs in {time.monotonic() - began:.0f} s")
     typer.echo(f"report: {written.path.absolute()}")
     if written.left_out:
         typer.echo(written.left_out, err=True)
@@ -78,8 +79,20 @@ def _values(runs: Iterable["RunReport"], method: str, metric: str) -> list[float
 
 def _mean_sd(values: Sequence[float]) -> str:
     if not values:
-        return "none"
+        return "n/a"
     return f"{fmean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
+
+
+def _reasons(runs: Iterable["RunReport"]) -> str:
+    from contilab.metrics.contract import Absent
+
+    absent = {
+        (run.cell.method, metric): value.reason
+        for run in runs
+        for metric in SHOWN
+        if isinstance(value := run.values[metric], Absent)
+    }
+    return "".join(f"n/a: {metric} of {method}: {reason}\n" for (method, metric), reason in absent.items())
 
 
 def _count(runs: Iterable["RunReport"], method: str) -> int:

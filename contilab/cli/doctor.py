@@ -11,9 +11,17 @@ from contilab.errors import StoreError
 
 Row = tuple[str, str]
 
+EXAMPLE = """
+name = "doctor"
+[matrix]
+preset = ["synthetic_class"]
+method = ["naive"]
+seed = [0, 1, 2, 3, 4, 5, 6, 7]
+"""
+
 
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
-    """Show instruction sets, limits, threads, devices and the store, and what would be chosen."""
+    """Show what this machine is, allows and would choose."""
     rows = [*_machine(), *_limits(), *_choices(), *_folders()]
     probed = _store(store)
     width = max(len(name) for name, _ in [*rows, probed])
@@ -61,6 +69,21 @@ def _choices() -> Iterable[Row]:
     yield "threads", f"{threads.count} ({threads.reason})"
     device = choose_device("auto")
     yield "device", f"{device.value} ({device.reason})"
+    for name, choice in _engine_choices().items():
+        yield name, f"{choice['value']} ({choice['reason']})"
+
+
+def _engine_choices() -> dict[str, dict[str, str]]:
+    """Return what the engine would choose for eight members of a perceptron."""
+    from contilab.engine.environment import environment
+    from contilab.manifest.resolve import resolve
+    from contilab.plan.expand import expand
+    from contilab.plan.menu import catalog_menu
+    from contilab.spec.sections import Execution
+
+    runs = expand(resolve(EXAMPLE, place="doctor", values=[], menu=catalog_menu()), catalog_menu()).runs
+    found = environment(list(runs.values()), Execution())
+    return {name: found[name] for name in ("execution", "precision", "compile")}
 
 
 def _folders() -> Iterable[Row]:

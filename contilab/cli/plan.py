@@ -25,7 +25,7 @@ def plan(
         float | None, typer.Option(min=1, help="Of a new store: seconds without a beat until a runner is given up.")
     ] = None,
 ) -> None:
-    """Plan a study: check its manifest and write what is new into the store."""
+    """Check a manifest and write what is new into the store."""
     from contilab.manifest.read import read_text
     from contilab.plan.enqueue import enqueue
 

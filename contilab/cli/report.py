@@ -14,7 +14,7 @@ def report(
     store: StoreOption = DEFAULT_STORE,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: reports/STUDY in the store.")] = None,
 ) -> None:
-    """Write results.csv, report.md and report.html; runs that are missing are named in them."""
+    """Write tables, figures and one HTML file of a study."""
     from contilab.report.write import write_report
 
     written = write_report(store, study, out)

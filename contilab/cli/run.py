@@ -17,13 +17,16 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Wait for plans and work until told to stop.")] = False,
     share: Annotated[int, typer.Option(min=1, envvar="CONTILAB_SHARE", help="Runners that share these processors.")] = 1,
 ) -> None:
-    """Train what is planned; any number of these may run at once, and running it again is resuming."""
+    """Train what is planned; running it again is resuming.
+
+    Any number of these may run at once on one store, on any number of machines.
+    """
     from contilab.runner.signals import stop_on_signals
 
-    with stop_on_signals() as stop:  # before anything loads torch: a signal during start-up would be lost
+    with stop_on_signals() as stop:  # before torch is imported: a signal during start-up would be lost
         from contilab.hardware.threads import wait_passively
 
-        wait_passively()  # so must this
+        wait_passively()  # before torch is imported too: OpenMP reads it once
         from contilab.runner.logging import configure
         from contilab.runner.progress import display
         from contilab.runner.run import Order
@@ -33,5 +36,6 @@ def run(
         configure()
         with display() as shown:
             verdict = drain(Order(store, study, device, max_seconds, wait, share), stop, shown)
+    typer.echo(f"{verdict.done} of {verdict.wanted} runs have a result")
     tell(*verdict.faults)
     raise typer.Exit(verdict.code)

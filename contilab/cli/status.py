@@ -25,7 +25,7 @@ def status(
     store: StoreOption = DEFAULT_STORE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show progress per study and cell, who works on what, and what failed and why."""
+    """Show progress, who works on what, what failed and why."""
     opened = open_store(store)
     studies = [opened.study(study)] if study else list(opened.studies().values())
     found = {one.name: study_status(opened, one) for one in studies}
@@ -47,15 +47,18 @@ def _page(store: Store, study: Study, states: Statuses) -> Iterator[str]:
     filled = BAR * done // total if total else BAR
     yield f"study {study.name}  [{'#' * filled}{'.' * (BAR - filled)}]  {done} of {total} runs have a result"
     shown = [state for state in STATES if have.get(state) or state == "done"]
-    header = ("  preset", "method", "settings", "runs", *shown)
-    yield columns([header, *(_row(cell, states, shown) for cell in study.cells)], right=range(3, len(header)))
+    settings = any(cell.sweep for cell in study.cells)
+    header = ["  preset", "method", *(["settings"] if settings else []), "runs", *shown]
+    rows = [_row(cell, states, shown, settings=settings) for cell in study.cells]
+    yield columns([header, *rows], right=range(len(header) - len(shown) - 1, len(header)))
     yield from _running(states)
     yield from _broken(store, states)
 
 
-def _row(cell: Cell, states: Statuses, shown: list[State]) -> list[object]:
+def _row(cell: Cell, states: Statuses, shown: list[State], *, settings: bool) -> list[object]:
     have = counts({rid: states[rid] for rid in cell.runs.values()})
-    return [f"  {cell.preset}", cell.method, _settings(cell), len(cell.runs), *(have.get(state, 0) for state in shown)]
+    own = [_settings(cell)] if settings else []
+    return [f"  {cell.preset}", cell.method, *own, len(cell.runs), *(have.get(state, 0) for state in shown)]
 
 
 def _settings(cell: Cell) -> str:

@@ -44,7 +44,7 @@ def thread_budget(
 def wait_passively(environ: MutableMapping[str, str] = os.environ) -> None:
     """Let OpenMP's idle threads sleep, unless the user says otherwise. Has an effect only before torch is imported.
 
-    By default they spin, which starves every other process that shares the processors. Measured with two threads on two busy cores
-    (load 7), a small perceptron: 405 steps took 22.8 s spinning and 2.1 s sleeping; one thread took 2.5 s.
+    By default they spin, which starves every other process that shares the processors. Measured with two threads on two
+    busy cores (load 7), a small perceptron: 405 steps took 22.8 s spinning and 2.1 s sleeping; one thread took 2.5 s.
     """
     environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

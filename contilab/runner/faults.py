@@ -4,6 +4,8 @@ The store knows which errors of the operating system are the machine's fault; da
 """
 
 import errno
+import os
+from pathlib import Path
 
 from contilab.errors import DataError, EnvironmentFault, Fault
 from contilab.store.ending import is_environment as is_machine
@@ -18,7 +20,7 @@ _WAY_OUT = {
     errno.ENOSPC: "free space on the file system of the store, then run again: finished runs are kept",
     errno.EDQUOT: "raise the quota or free space, then run again: finished runs are kept",
     errno.EROFS: "mount the store writable, then run again",
-    errno.EACCES: 'run as the owner of the store (in a container: user: "UID:GID") or share it through a group',
+    errno.EACCES: 'run as the owner of the store (in a container: user: "UID:GID") or share it with a group',
 }
 
 
@@ -44,4 +46,11 @@ def fault_of(error: BaseException, place: str) -> Fault:
         return Fault(
             place, f"the device failed: {str(error).splitlines()[0]}", "check the device, then run again: nothing is lost"
         )
+    if isinstance(error, PermissionError) and error.filename:
+        return Fault(str(error.filename), f"{error.strerror}; {_uids(Path(error.filename))}", _WAY_OUT[errno.EACCES])
     return Fault(place, str(error), _WAY_OUT.get(getattr(error, "errno", None) or 0, "look at the disk, then run again"))
+
+
+def _uids(path: Path) -> str:
+    there = next(one for one in (path, *path.parents) if one.exists())
+    return f"{there} belongs to uid {there.stat().st_uid}, own uid {os.getuid()}"

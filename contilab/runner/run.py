@@ -22,7 +22,7 @@ from contilab.runner.plans import Plans
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources, resources
 from contilab.runner.signals import StopFlag
-from contilab.runner.tally import ENVIRONMENT, TIME_OVER, Tally, Verdict
+from contilab.runner.tally import ENVIRONMENT, NO_START, TIME_OVER, Tally, Verdict
 from contilab.spec.sections import Execution
 from contilab.store.claim import Claim
 from contilab.store.claimer import Claimer
@@ -58,11 +58,14 @@ def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
         return Verdict(stop.exit_code if stop.is_set() else TIME_OVER)
     runner = Runner(order, store, stop, shown, deadline)
     try:
-        return runner.drain()
+        verdict = runner.drain()
     except OSError as error:
         if not is_environment(error):
             raise
-        return Verdict(ENVIRONMENT, (*runner.tally.faults, fault_of(error, str(order.root))))
+        code = ENVIRONMENT if runner.tally.attempts else NO_START
+        verdict = Verdict(code, (*runner.tally.faults, fault_of(error, str(order.root))))
+    counts = runner.counts()
+    return verdict._replace(done=counts["done"], wanted=counts["wanted"])
 
 
 class Runner:
@@ -78,19 +81,20 @@ class Runner:
         self._plans = Plans(store, order.study)
         self._log = structlog.get_logger()
         self._acceptance = Acceptance(store.run, self._say)
-        for execution in set(self._plans.executions().values()):
-            self._resources(execution)
+        self._choices = [self._resources(execution).choices for execution in set(self._plans.executions().values())]
 
     def drain(self) -> Verdict:
         """Claim and train until nothing is left, time is over, a stop is asked for, or the environment keeps failing."""
         uid = uuid.uuid4().hex
         self._store.add_runner(uid, host())
         claimer = Claimer(self._store, runner=uid, versions=versions())
-        self._log.info("runner_started", store=str(self._order.root.absolute()), runner=short(uid), **self._counts())
+        self._log.info("runner_started", store=str(self._order.root.absolute()), runner=short(uid), **self.counts())
+        for choices in {str(choices): choices for choices in self._choices}.values():
+            self._log.info("resources", **{name: f"{choice['value']} ({choice['reason']})" for name, choice in choices.items()})
         while not self._stop.is_set():
             if self._is_over():
                 return Verdict(TIME_OVER, tuple(self.tally.faults))
-            self._shown.runs(**self._counts())
+            self._shown.runs(**self.counts())
             found = claimer.claim_next(study=self._order.study, accepts=self._accepts)
             if isinstance(found, Claim):
                 self._work(found)
@@ -108,6 +112,7 @@ class Runner:
             runs = [self._store.run(rid) for rid in claim.rids]
             planned = self._plans.executions()[claim.rids[0]]
             around = Surroundings(self._resources(planned), self._shown, lambda: self._stop.is_set() or self._is_over())
+            self.tally.attempts += 1
             attempt(claim, runs, around, self.tally)
         self._stop.on_deadline = lambda: None
 
@@ -120,7 +125,8 @@ class Runner:
     def _is_over(self) -> bool:
         return time.monotonic() >= self._deadline and bool(self._plans.open())
 
-    def _counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
+        """Return how many of the wanted runs have a result."""
         wanted = len(self._plans.executions())
         return {"done": wanted - len(self._plans.open()), "wanted": wanted}
 

@@ -12,16 +12,19 @@ ALL_DONE, SOME_FAILED, NO_START, ENVIRONMENT, TIME_OVER = 0, 3, 4, 5, 6
 
 
 class Verdict(NamedTuple):
-    """The exit code of a runner and what has to be said about it."""
+    """The exit code of a runner, what has to be said about it, and how many of the wanted runs have a result."""
 
     code: int
     faults: tuple[Fault, ...] = ()
+    done: int = 0
+    wanted: int = 0
 
 
 @dataclass
 class Tally:
     """Counts of one runner. *skipped*: runs that it does not try (again); *faults*: what to tell at the end."""
 
+    attempts: int = 0
     published: int = 0
     failed: int = 0
     environment: int = 0
