@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from contilab.disk.lock import Lock
 from contilab.errors import EnvironmentFault, UsageError
 from contilab.store.claim import Claim
 from contilab.store.claimer import Claimer, Idle
@@ -160,6 +161,22 @@ class TestClaimNext:
         assert all(3.75 <= slow.pause_seconds() <= 6.25 for _ in range(50))
         assert all(0.375 <= fast.pause_seconds() <= 0.625 for _ in range(50))
 
+    def test_locked_by_a_paused_peer(self, plan, claimer, monkeypatch):
+        """A group whose lock stays busy is left alone for 2 TTL; then the runner goes on without the lock."""
+        planned, now = plan(ttl_s=60.0), [0.0]
+        monkeypatch.setattr("contilab.store.claimer.boottime", lambda: now[0])
+        lock, runner = Lock(planned.store.layout.lock(planned.gids[0])), claimer(planned)
+        lock.acquire()
+        found = []
+        for seconds in (0, 60, 119, 121):
+            now[0] = seconds
+            found.append(runner.claim_next())
+        lock.release()
+
+        assert found[:3] == [Idle(busy=planned.gids)] * 3
+        assert found[3].n == 1
+        found[3].close()
+
     def test_link_lost(self, plan, claimer, monkeypatch):
         """Who loses the link of a claim goes on, and holds no lock of the winner."""
         planned = plan()
@@ -248,9 +265,9 @@ class TestFollow:
 
     def test_beating_is_never_followed(self, plan, claimer):
         """An owner that beats keeps its group, though its file times lie far in the past."""
-        planned = plan(ttl_s=1.0)
+        planned = plan(ttl_s=1.5)
         owner, peer = claimer(planned).claim_next(), claimer(planned, "two")
-        stop, found = time.monotonic() + 2.5, []
+        stop, found = time.monotonic() + 3.2, []
         while time.monotonic() < stop:
             os.utime(owner.work_dir / "beat", (0, 0))
             found.append(peer.claim_next())

@@ -38,7 +38,7 @@ class TestRace:
 
     def test_many_groups(self, plan, eight, check):
         """Eight processes, 40 groups: each group is trained once, and no temp is left behind."""
-        planned = plan(groups=40, members=2)
+        planned = plan(groups=40, members=2, ttl_s=20.0)
 
         answers = race(eight(), planned)
 
