@@ -13,7 +13,6 @@ from contilab.disk.read import names
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Execution, Numerics, Plugin, Train
 from contilab.spec.study import Cell, Study
-from contilab.store.claim import Claim
 from contilab.store.claimer import Claimer
 from contilab.store.generation import generation
 from contilab.store.layout import numbers
@@ -67,19 +66,21 @@ class Planned:
         self.study = a_study(self.runs)
         self.store.add_study(self.study)
 
+    def end(self, n=1):
+        """Return what the `.end` of attempt *n* at the first group says."""
+        return json.loads(self.store.layout.end(self.gids[0], n).read_bytes())
+
     def published(self):
         """Return every published file with its bytes."""
         results = self.store.layout.results
         return {str(path.relative_to(results)): path.read_bytes() for path in sorted(results.rglob("*")) if path.is_file()}
 
 
-def drain(planned, runner="runner", **publish):
-    """Publish every open run of a store in this process; *publish*: more arguments of `Claim.publish`."""
-    claimer = Claimer(planned.store, runner=runner, versions={})
-    while isinstance(claim := claimer.claim_next(), Claim):
-        for rid in claim.rids:
-            claim.put_files(rid, {"numbers": rid.encode()})
-        claim.publish(dict.fromkeys(claim.rids, "finished"), frozenset({"numbers"}), **publish)
+def build_and_publish(claim):
+    """Build and publish the results of *claim*; return what `publish` says."""
+    for rid in claim.rids:
+        claim.put_files(rid, {"numbers": rid.encode()})
+    return claim.publish(dict.fromkeys(claim.rids, "finished"), frozenset({"numbers"}))
 
 
 class Worker:
@@ -125,8 +126,24 @@ def plan(tmp_path):
 def drained(plan):
     """A store whose two runs have results."""
     planned = plan(members=2)
-    drain(planned)
+    build_and_publish(Claimer(planned.store, runner="runner", versions={}).claim_next())
     return planned
+
+
+@pytest.fixture
+def claimer():
+    """Make runners by name."""
+
+    def make(planned, name="one"):
+        return Claimer(planned.store, runner=name, versions={"contilab": "0"})
+
+    return make
+
+
+@pytest.fixture
+def finish():
+    """Build and publish the results of a claim; what `publish` says is returned."""
+    return build_and_publish
 
 
 @pytest.fixture

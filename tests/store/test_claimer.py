@@ -1,0 +1,177 @@
+"""Claims about what a runner may take."""
+
+import errno
+import json
+
+import pytest
+
+from contilab.disk.lock import Lock
+from contilab.errors import UsageError
+from contilab.store.claim import Claim
+from contilab.store.claimer import Claimer, Idle
+from contilab.store.store import create_store
+
+
+class TestClaimNext:
+    """A runner gets an open group that nobody works on."""
+
+    def test_first(self, plan, claimer):
+        """The first claim is generation 1, with a nonce, the boot, the versions and where it starts, and it beats."""
+        planned = plan(members=2)
+
+        with claimer(planned).claim_next() as claim:
+            record = json.loads(planned.store.layout.claim(claim.gid, 1).read_bytes())
+            beat = json.loads((claim.work_dir / "beat").read_bytes())
+
+        assert (claim.gid, claim.n, claim.rids) == (planned.gids[0], 1, tuple(sorted(planned.rids)))
+        assert len(record.pop("nonce")) == 32
+        assert len(record.pop("boot_id")) == 36
+        assert record == {
+            "kind": "attempt",
+            "n": 1,
+            "runner": "one",
+            "versions": {"contilab": "0"},
+            "start": {"step": 0, "results": 0},
+            "holds_alive": True,
+        }
+        assert beat["runner"] == "one"
+
+    def test_taken_by_another(self, plan, claimer):
+        """A group that another runner works on is busy, and the others are free."""
+        planned = plan(groups=2)
+        first = claimer(planned).claim_next()
+
+        second = claimer(planned, "two").claim_next()
+        third = claimer(planned, "three").claim_next()
+
+        assert {first.gid, second.gid} == set(planned.gids)
+        assert third == Idle(busy=third.busy)
+        assert set(third.busy) == set(planned.gids)
+        first.close()
+        second.close()
+
+    def test_nothing_open(self, drained, claimer):
+        """With all results there, a runner has come to its end."""
+        assert claimer(drained).claim_next() == Idle()
+
+    def test_only_open_runs(self, plan, claimer):
+        """Runs of the group that have a result, or something damaged under its name, are not trained again."""
+        planned = plan(members=3)
+        (planned.store.layout.results / planned.rids[1]).mkdir()
+
+        with claimer(planned).claim_next() as claim:
+            assert claim.rids == tuple(sorted({planned.rids[0], planned.rids[2]}))
+
+    def test_only_wanted_runs(self, plan, claimer):
+        """Runs that no current plan names are not trained, and a study can be asked for alone."""
+        planned = plan(groups=2)
+        other = planned.study.__class__(name="other", manifest="", values=(), cells=())
+        planned.store.add_study(other)
+
+        found = claimer(planned).claim_next(study="other")
+        planned.store.add_study(other.__class__(name="study", manifest="", values=(), cells=()))
+
+        assert found == Idle()
+        assert claimer(planned).claim_next() == Idle()
+
+    def test_unknown_study(self, plan, claimer):
+        """A study that is not there is refused."""
+        with pytest.raises(UsageError, match="no study"):
+            claimer(plan()).claim_next(study="none")
+
+    def test_only_accepted_runs(self, plan, claimer):
+        """A group without a run that the runner accepts is refused, one with such a run is trained in part."""
+        planned = plan(members=2)
+
+        refused = claimer(planned).claim_next(accepts=lambda _: False)
+        with claimer(planned).claim_next(accepts=lambda rid: rid == planned.rids[1]) as claim:
+            assert claim.rids == (planned.rids[1],)
+
+        assert refused == Idle(refused=planned.gids)
+
+    def test_new_plan_is_seen(self, plan, claimer, finish):
+        """A runner that waits sees what is planned later."""
+        planned, later = plan(), plan(groups=2)
+        runner = claimer(planned)
+        finish(runner.claim_next())
+        idle = runner.claim_next()
+        planned.store.add_runs(later.runs)
+        planned.store.add_groups([[later.rids[1]]])
+        planned.store.add_study(later.study)
+
+        with runner.claim_next() as claim:
+            assert claim.rids == (later.rids[1],)
+
+        assert idle == Idle()
+
+    def test_walks_differ(self, plan, claimer):
+        """Runners start at different groups, so that they do not meet at each."""
+        planned = plan(groups=20)
+        first = set()
+        for name in range(12):
+            with claimer(planned, str(name)).claim_next() as claim:
+                first.add(claim.gid)
+                claim.end("released")
+
+        assert len(first) > 3
+
+    def test_pause(self, tmp_path):
+        """Polls come every 5 s with jitter, and more often where the TTL is short."""
+        slow = Claimer(create_store(tmp_path / "slow", 120), runner="r", versions={})
+        fast = Claimer(create_store(tmp_path / "fast", 2), runner="r", versions={})
+
+        assert all(3.75 <= slow.pause_seconds() <= 6.25 for _ in range(50))
+        assert all(0.375 <= fast.pause_seconds() <= 0.625 for _ in range(50))
+
+    def test_locked_by_a_paused_peer(self, plan, claimer, monkeypatch):
+        """A group whose lock stays busy is left alone for 2 TTL; then the runner goes on without the lock."""
+        planned, now = plan(ttl_s=60.0), [0.0]
+        monkeypatch.setattr("contilab.store.claimer.boottime", lambda: now[0])
+        lock, runner = Lock(planned.store.layout.lock(planned.gids[0])), claimer(planned)
+        lock.acquire()
+        found = []
+        for seconds in (0, 60, 119, 121):
+            now[0] = seconds
+            found.append(runner.claim_next())
+        lock.release()
+
+        assert found[:3] == [Idle(busy=planned.gids)] * 3
+        assert found[3].n == 1
+        found[3].close()
+
+    def test_link_lost(self, plan, claimer, monkeypatch):
+        """Who loses the link of a claim goes on, and holds no lock of the winner."""
+        planned = plan()
+        monkeypatch.setattr("contilab.store.claimer.put_new", lambda *_: False)
+        lost = claimer(planned).claim_next()
+        monkeypatch.undo()
+
+        assert lost == Idle(busy=planned.gids)
+        with claimer(planned, "two").claim_next() as claim:
+            assert claim.n == 1
+
+    def test_finished_during_the_walk(self, plan, claimer, monkeypatch, finish):
+        """A group that a peer finished after our look at the results is not trained once more."""
+        planned = plan(groups=2)
+        runner = claimer(planned)
+        before = runner._walk(None)
+        while isinstance(claim := claimer(planned, "two").claim_next(), Claim):
+            finish(claim)
+        monkeypatch.setattr(runner, "_walk", lambda _: before)
+
+        assert runner.claim_next() == Idle()
+
+    def test_disk_full(self, plan, claimer, monkeypatch):
+        """Where the first beat cannot be written the attempt ends as a fault of the machine, and the runner hears it."""
+        planned = plan()
+
+        def full(path, data):
+            raise OSError(errno.ENOSPC, "no space left", str(path))
+
+        monkeypatch.setattr("contilab.store.heartbeat.write_synced", full)
+
+        with pytest.raises(OSError, match="no space left"):
+            claimer(planned).claim_next()
+        assert planned.end()["kind"] == "env"
+        assert planned.end()["errno"] == "ENOSPC"
+        assert planned.end()["path"].endswith("/1/beat")
