@@ -33,16 +33,20 @@ def same_bits(one, other):
 @every_model
 @every_optimiser
 class TestLoop:
+    """Members one after the other."""
+
     def test_member_equals_the_seed_alone_bit_by_bit(self, make, method, model, optim):
         """A whole run in a group of three, in any order, is the run of its seed alone, for each method, model, optimiser."""
         runs = [make.run(seed, method, model=(model, {}), optim=(optim, {"lr": 0.01})) for seed in (5, 0, 2**53 - 1)]
         together = make.outcomes(runs)
         alone = [make.outcomes([run])[0] for run in runs]
 
-        assert [True] * 3 == [same_bits(*pair) for pair in zip(together, alone, strict=True)]
+        assert all(same_bits(*pair) for pair in zip(together, alone, strict=True))
 
 
 class TestVmap:
+    """All members in one call."""
+
     @every_method
     @every_model
     def test_loss_and_gradients_of_one_step_equal_the_loop(self, make, method, model):
@@ -64,6 +68,8 @@ class TestVmap:
 
 
 class TestMates:
+    """What the other members of a group change: nothing."""
+
     @pytest.mark.parametrize("way", ["loop", "vmap"])
     def test_size_and_order_of_the_group_change_nothing(self, make, way):
         """Seed 3 ends at the same parameters among two, or as the last of five, within 1e-9 in float64."""
@@ -79,7 +85,7 @@ class TestMates:
         together = make.outcomes(runs)
         alone = [make.outcomes([run])[0] for run in runs]
 
-        assert [True] * 3 == [same_bits(*pair) for pair in zip(together, alone, strict=True)]
+        assert all(same_bits(*pair) for pair in zip(together, alone, strict=True))
         assert not np.array_equal(together[0].parameters["head.weight"], together[1].parameters["head.weight"])
 
     @pytest.mark.parametrize("way", ["loop", "vmap"])
@@ -111,6 +117,8 @@ class TestMates:
 
 
 class TestInitialWeights:
+    """How members begin."""
+
     def test_seeds_differ_and_repeat(self, make):
         """Three seeds begin at three different weights, and again at the same ones; cases 3 and 40."""
         setup = make.setup([make.run(seed) for seed in (0, 1, 2, 0)])

@@ -1,0 +1,154 @@
+"""Importances are means of per-sample reductions, equal for any chunk and for both ways to find them."""
+
+import numpy as np
+import pytest
+import torch
+
+from contilab import catalog
+from contilab.engine import importance as subject
+from contilab.engine.importance import Samples, importance
+from contilab.models.contract import Forward, Model, Uniform
+from contilab.strategies.contract import MASKED, Importance
+
+ROWS, WIDTH, COUNT = 5, 6, 40
+
+
+def empirical(logits, row, mask, _uniform):
+    """Return the log probability of the label, one term."""
+    allowed = torch.where(mask, logits, MASKED)
+    return torch.log_softmax(allowed, -1).gather(0, row[None]), logits.new_ones(1)
+
+
+def exact(logits, _row, mask, _uniform):
+    """Return all log probabilities, weighted by the probabilities."""
+    logs = torch.log_softmax(torch.where(mask, logits, MASKED), -1)
+    return torch.where(mask, logs, 0.0), logs.exp().detach()
+
+
+def output_norm(logits, _row, mask, _uniform):
+    """Return the squared norm of the allowed logits."""
+    return (torch.where(mask, logits, 0.0) ** 2).sum()[None], logits.new_ones(1)
+
+
+REQUESTS = {
+    "empirical": Importance(COUNT, empirical, "square"),
+    "exact": Importance(COUNT, exact, "square"),
+    "norm": Importance(COUNT, output_norm, "abs"),
+}
+every_request = pytest.mark.parametrize("request_name", REQUESTS)
+
+
+def samples():
+    """Return samples in float64 of which each allows at least its own row."""
+    generator = torch.Generator().manual_seed(0)
+    row = torch.randint(0, ROWS, (COUNT,), generator=generator)
+    mask = torch.nn.functional.one_hot(row, ROWS).bool() | (torch.arange(ROWS) < 3)
+    inputs = torch.randn(COUNT, WIDTH, generator=generator, dtype=torch.float64)
+    return Samples(inputs, row, mask, torch.rand(COUNT, generator=generator, dtype=torch.float64))
+
+
+def perceptron():
+    """Return the MLP of the catalog."""
+    entry = catalog.entry("model", "mlp")
+    return entry.make(entry.settings(hidden=(7,)), (WIDTH,), ROWS)
+
+
+def bilinear():
+    """Return a model whose parameters are read outside of linear layers too."""
+    table = {"weight": Uniform((ROWS, WIDTH), 0.5), "scale": Uniform((ROWS,), 0.5)}
+
+    def forward(params, _buffers, x):
+        return Forward(x, torch.nn.functional.linear(x, params["weight"] * params["scale"][:, None]))
+
+    return Model(table, forward, flops=2 * ROWS * WIDTH)
+
+
+def tied():
+    """Return a model that reads one weight in a linear layer and once more beside it."""
+    table = {"weight": Uniform((ROWS, WIDTH), 0.5)}
+
+    def forward(params, _buffers, x):
+        return Forward(x, torch.nn.functional.linear(x, params["weight"]) + params["weight"].sum())
+
+    return Model(table, forward, flops=2 * ROWS * WIDTH)
+
+
+MODELS = {"mlp": perceptron, "bilinear": bilinear, "tied": tied}
+
+
+def params_of(model):
+    """Return parameters in float64."""
+    generator = torch.Generator().manual_seed(1)
+    return {name: torch.randn(item.shape, generator=generator, dtype=torch.float64) for name, item in model.table.items()}
+
+
+def one_by_one(model, params, request, batch):
+    """Return the importance by plain autograd, one sample and one term at a time."""
+    reduce = {"square": np.square, "abs": np.abs}[request.reduce]
+    total = {name: np.zeros(value.shape) for name, value in params.items()}
+    for sample in range(COUNT):
+        leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
+        logits = model.forward(leaves, {}, batch.inputs[sample : sample + 1]).logits[0]
+        values, weights = request.terms(logits, batch.row[sample], batch.mask[sample], batch.uniform[sample])
+        for value, weight in zip(values, weights, strict=True):
+            grads = torch.autograd.grad(value, list(leaves.values()), retain_graph=True)
+            for name, grad in zip(params, grads, strict=True):
+                total[name] += float(weight) * reduce(grad.numpy()) / COUNT
+    return total
+
+
+@every_request
+@pytest.mark.parametrize("model_name", MODELS)
+class TestImportance:
+    """Importance of any model."""
+
+    def test_equals_autograd_sample_by_sample(self, model_name, request_name):
+        """Within float64 rounding it is the mean over samples of the reduced gradient of each."""
+        model, batch = MODELS[model_name](), samples()
+        params = params_of(model)
+        expected = one_by_one(model, params, REQUESTS[request_name], batch)
+        found = importance(model, params, REQUESTS[request_name], batch)
+
+        assert all(np.allclose(expected[name], found[name].numpy(), rtol=1e-10, atol=1e-14) for name in params)
+
+    @pytest.mark.parametrize("chunk", [1, 64])
+    def test_is_the_same_for_any_chunk(self, model_name, request_name, chunk):
+        """One sample at a time or 64: never the square of a batch gradient."""
+        model, batch = MODELS[model_name](), samples()
+        params = params_of(model)
+        some = importance(model, params, REQUESTS[request_name], batch, chunk=7)
+        other = importance(model, params, REQUESTS[request_name], batch, chunk=chunk)
+
+        assert all(torch.allclose(some[name], other[name], rtol=1e-10, atol=1e-14) for name in params)
+
+
+class TestLinearLayers:
+    """The short way through linear layers."""
+
+    def test_is_taken_by_the_perceptron(self, monkeypatch):
+        """The MLP never writes per-sample gradients down."""
+        monkeypatch.setattr(subject, "_sums_by_sample", None)
+        model = perceptron()
+
+        assert importance(model, params_of(model), REQUESTS["empirical"], samples()).keys() == model.table.keys()
+
+    def test_long_way_splits_by_memory(self, monkeypatch):
+        """With room for two per-sample gradients the long way gives the same numbers in parts of two."""
+        model = bilinear()
+        params = params_of(model)
+        whole = importance(model, params, REQUESTS["exact"], samples())
+        monkeypatch.setattr(subject, "CHUNK_BYTES", 2 * 4 * ROWS * 8 * (ROWS * WIDTH + ROWS))
+        parts = importance(model, params, REQUESTS["exact"], samples())
+
+        assert all(torch.allclose(whole[name], parts[name], rtol=1e-10, atol=1e-14) for name in params)
+
+    def test_logistic_regression_has_its_closed_form(self):
+        """Exact Fisher of a linear softmax model: mean over samples of p (1 - p) x^2 per row."""
+        entry = catalog.entry("model", "mlp")
+        model = entry.make(entry.settings(hidden=()), (WIDTH,), ROWS)
+        params, batch = params_of(model), samples()
+        batch = batch._replace(mask=torch.ones_like(batch.mask))
+        p = model.forward(params, {}, batch.inputs).logits.softmax(-1)
+        closed = torch.einsum("nc,ni->ci", p * (1 - p), batch.inputs**2) / COUNT
+
+        assert torch.allclose(importance(model, params, REQUESTS["exact"], batch)["head.weight"], closed, rtol=1e-10)
