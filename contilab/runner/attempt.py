@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from contilab.engine.environment import environment
@@ -38,13 +39,14 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
     log = GroupLog(group=short(claim.gid), attempt=claim.n)
     around.shown.begin(_label(runs), len(runs))
     try:
-        log.log("group_started", runs=len(runs), method=runs[0].method.name, seeds=[run.seed for run in runs])
+        log.log("group_started", what=_label(runs), runs=len(runs), seeds=[run.seed for run in runs])
         outcomes = train(runs, around.resources.execution, _watch(claim, around, log))
         published = _publish(claim, outcomes, {run.rid: run for run in runs}, around.resources, log)
         tally.add_published(len(published.landed))
         if published.mismatched:
             log.log("results_disagree", level="warning", rids=[short(rid) for rid in published.mismatched])
-        log.log("group_superseded" if published.is_superseded else "group_done", published=len(published.landed))
+        ending = "group_superseded" if published.is_superseded else "group_done"
+        log.log(ending, published=len(published.landed), mean_acc=_mean_acc(outcomes))
     except Stopped:
         kind: Kind = "superseded" if claim.is_superseded() else "released"
         with suppress(OSError):  # without it the attempt looks like a crash, and others go on after a while
@@ -61,13 +63,16 @@ def _watch(claim: Claim, around: Surroundings, log: GroupLog) -> Watch:
         claim.tell(step=progress.step, steps=progress.steps, samples_per_second=progress.samples_per_second)
         around.shown.step(progress)
 
-    return Watch(progress=progress, stop=lambda: around.stop() or claim.is_superseded(), log=log.log)
+    def details(event: str, **facts: Any) -> None:
+        log.log(event, **{"level": "debug", **facts})
+
+    return Watch(progress=progress, stop=lambda: around.stop() or claim.is_superseded(), log=details)
 
 
 def _publish(claim: Claim, outcomes: list[Outcome], runs: Mapping[str, Run], resources: Resources, log: GroupLog) -> Published:
     choices = {**environment(list(runs.values()), resources.execution), **resources.choices}
     for outcome in outcomes:
-        log.log("run_done", rid=outcome.rid, state=outcome.record.state, acc=_acc(outcome.record))
+        log.log("run_done", level="debug", rid=outcome.rid, state=outcome.record.state, acc=_acc(outcome.record))
     for outcome in outcomes:
         run = runs[outcome.rid]
         papers = {CONFIG: config_toml(run), ENVIRONMENT: env_json(choices), LOG: log.lines(run.rid)}
@@ -107,6 +112,11 @@ def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:
 def _acc(record: Record) -> float | None:
     value = compute(record)["acc"]
     return value if isinstance(value, float) else None
+
+
+def _mean_acc(outcomes: list[Outcome]) -> float | None:
+    found = [value for outcome in outcomes if (value := _acc(outcome.record)) is not None]
+    return round(fmean(found), 4) if found else None
 
 
 def _label(runs: list[Run]) -> str:

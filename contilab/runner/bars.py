@@ -25,14 +25,13 @@ class Bars:
 
     def begin(self, label: str, members: int) -> None:
         """Show the second bar, empty."""
-        text = f"{label} ({members} run{'s' if members > 1 else ''})"
-        self._rich.reset(self._group, description=text, total=None, visible=True, facts="starting")
+        self._rich.reset(self._group, description=f"{label} x{members}", total=None, visible=True, facts="starting")
 
     def step(self, progress: Progress) -> None:
         """Set the second bar."""
-        facts = (
-            f"task {progress.task + 1}/{progress.tasks}  loss {progress.loss:.3f}  {progress.samples_per_second:,.0f} samples/s"
-        )
+        loss = "diverged" if progress.loss is None else f"loss {progress.loss:.2f}"
+        speed = f"{progress.samples_per_second / 1000:,.1f}k samples/s"
+        facts = f"task {progress.task + 1}/{progress.tasks}  {loss}  {speed}"
         self._rich.update(self._group, completed=progress.step, total=progress.steps, facts=facts)
 
     def end(self) -> None:
@@ -46,7 +45,7 @@ def bars(*, color: bool, file: TextIO) -> Iterator[Bars]:
     console = Console(file=file, no_color=not color, force_terminal=True)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=12),  # chosen: all columns fit into 90 characters
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[facts]}"),

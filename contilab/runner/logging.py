@@ -4,6 +4,7 @@ The runner keeps the events of a group in memory too and writes them next to eac
 """
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -35,9 +36,11 @@ def is_readable(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def configure(environ: Mapping[str, str] = os.environ) -> None:
-    """Set up structlog for the whole process: where to, and in which form."""
+    """Set up structlog for the whole process: where to, and in which form. On a terminal details are left to the bars."""
+    readable = is_readable(environ)
     structlog.configure(
-        processors=[structlog.processors.add_log_level, _now, _renderer(environ)],
+        processors=_readable(environ) if readable else [_level, _now, structlog.processors.JSONRenderer(default=str)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if readable else logging.DEBUG),
         logger_factory=lambda *_: structlog.PrintLogger(CurrentStderr()),  # type: ignore[arg-type]  # it only writes and flushes
         cache_logger_on_first_use=False,
     )
@@ -62,6 +65,7 @@ class GroupLog:
         return "".join(json.dumps(event, default=str) + "\n" for event in kept).encode()
 
 
+_level = structlog.processors.add_log_level
 _stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
@@ -69,9 +73,9 @@ def _now(logger: Any, name: str, event: EventDict) -> Event:
     return dict(_stamp(logger, name, event))
 
 
-def _renderer(environ: Mapping[str, str]) -> Processor:
-    if not is_readable(environ):
-        return structlog.processors.JSONRenderer(default=str)
-    return structlog.dev.ConsoleRenderer(
-        colors="NO_COLOR" not in environ, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+def _readable(environ: Mapping[str, str]) -> list[Processor]:
+    colors = "NO_COLOR" not in environ
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
     )
+    return [_level, structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), renderer]

@@ -1,0 +1,325 @@
+"""The runner, in this process: what it publishes, and how it ends."""
+
+import errno
+import json
+import signal
+import threading
+import tomllib
+
+import pytest
+
+from contilab import catalog
+from contilab.errors import DataError, DeviceError, StoreError, UsageError
+from contilab.plan.enqueue import enqueue
+from contilab.runner import attempt as attempts
+from contilab.runner import numerics
+from contilab.runner.progress import Lines
+from contilab.runner.run import Order, run
+from contilab.runner.signals import StopFlag
+from contilab.store.status import study_status
+from contilab.store.store import open_store
+
+MANIFEST = """
+name = "small"
+profile = "smoke"
+[matrix]
+preset = ["synthetic_class"]
+method = ["naive", "joint", "ewc", "er"]
+seed = [0, 1]
+[overrides]
+"model.hidden" = [4]
+"benchmark.train_per_task" = 32
+"benchmark.test_per_task" = 16
+"engine.threads" = 1
+"""
+NO_SPACE = OSError(errno.ENOSPC, "No space left on device", "record.jsonl")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A store with four groups of two runs."""
+    enqueue(tmp_path / "store", MANIFEST, ttl_s=4)
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Make training of some methods raise."""
+
+    def install(errors):
+        real = attempts.train
+
+        def train(runs, execution, watch):
+            error = errors.get(runs[0].method.name)
+            if error:
+                raise error
+            return real(runs, execution, watch)
+
+        monkeypatch.setattr(attempts, "train", train)
+
+    return install
+
+
+def ended(root, **order):
+    """Run in this process and return the verdict."""
+    return run(Order(root, **order), StopFlag(), Lines())
+
+
+def claims(root):
+    """Return the claims of all groups."""
+    return [json.loads(path.read_text()) for path in (root / "claims").glob("*/*.json")]
+
+
+def ends(root):
+    """Return how the attempts ended."""
+    return sorted(json.loads(path.read_text())["kind"] for path in (root / "claims").glob("*/*.end"))
+
+
+class TestRun:
+    """A runner that is left alone."""
+
+    def test_all_done(self, root):
+        """Every planned run gets a result and every group one claim; a second runner finds nothing to do."""
+        first = ended(root)
+        second = ended(root)
+
+        assert (first.code, first.done, first.wanted, first.faults) == (0, 8, 8, ())
+        assert (second.code, second.done) == (0, 8)
+        assert len(claims(root)) == 4
+        assert ends(root) == ["done"] * 4
+
+    def test_what_stands_next_to_a_result(self, root):
+        """Each result has its configuration, the machine with all choices and reasons, and its own log."""
+        ended(root)
+        store = open_store(root)
+        rid = store.study("small").rids[0]
+        here = store.result_dir(rid)
+        config = tomllib.loads((here / "config.toml").read_text())
+        env = json.loads((here / "env.json").read_text())
+        log = [json.loads(line) for line in (here / "log.jsonl").read_text().splitlines()]
+
+        assert (config["rid"], config["seed"], config["model"]["hidden"]) == (rid, 0, [4])
+        for choice in ("device", "threads", "execution", "precision", "compile"):
+            assert env[choice]["value"]
+            assert env[choice]["reason"]
+        assert {"versions", "capabilities", "cgroup", "host"} <= env.keys()
+        assert [entry["rid"] for entry in log if "rid" in entry] == [rid]
+        assert {"group_started", "run_done"} <= {entry["event"] for entry in log}
+        assert {"MANIFEST.json", "record.jsonl", "tensors.safetensors", "parameters.safetensors"} <= {
+            path.name for path in here.iterdir()
+        }
+
+    def test_one_study_only(self, root):
+        """With a study named, others are left alone."""
+        enqueue(root, MANIFEST.replace('"small"', '"other"').replace("[0, 1]", "[7]"))
+
+        assert ended(root, study="other").done == 4
+        assert len(open_store(root).results()) == 4
+
+    def test_threads_are_shared(self, root, monkeypatch):
+        """Runners that share a machine take their part of its threads, and the result says so."""
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        enqueue(root, MANIFEST.replace('"small"', '"other"').replace('"engine.threads" = 1', "").replace("[0, 1]", "[7]"))
+        ended(root, study="other", share=1000)
+        rid = open_store(root).study("other").rids[0]
+        threads = json.loads((root / "results" / rid / "env.json").read_text())["threads"]
+
+        assert threads["value"] == 1
+        assert "shared by 1000 workers" in threads["reason"]
+
+
+class TestFailures:
+    """Groups that do not end well."""
+
+    def test_failing_group(self, root, broken):
+        """A group that raises is tried once, its traceback is kept and named, the others finish: exit code 3."""
+        broken({"er": ZeroDivisionError("by zero")})
+        verdict = ended(root)
+        store = open_store(root)
+        failed = {status.reason for status in study_status(store, store.study("small")).values() if status.state == "failed"}
+        end = next(json.loads(path.read_text()) for path in (root / "claims").glob("*/*.end") if "failed" in path.read_text())
+
+        assert (verdict.code, verdict.done) == (3, 6)
+        assert "ZeroDivisionError: by zero" in verdict.faults[0].problem
+        assert failed == {"ZeroDivisionError: by zero"}
+        assert "in train" in end["traceback"]
+        assert len(claims(root)) == 4
+
+    def test_next_runner_tries_again(self, root, broken, monkeypatch):
+        """What failed under one runner is tried by the next one."""
+        broken({"er": ZeroDivisionError("by zero")})
+        ended(root)
+        monkeypatch.undo()
+
+        assert ended(root).code == 0
+
+    def test_missing_data(self, root, broken):
+        """Missing data of one group are no failure of training; the others go on: exit code 5."""
+        broken({"er": DataError("mnist", "not there", hint="set CONTILAB_DATA")})
+        verdict = ended(root)
+
+        assert (verdict.code, verdict.done) == (5, 6)
+        assert verdict.faults[0].hint == "set CONTILAB_DATA"
+        assert ends(root) == ["done", "done", "done", "env"]
+
+    def test_missing_data_of_all(self, root, broken):
+        """When the data of every group are missing nothing could start: exit code 4."""
+        broken(dict.fromkeys(["naive", "joint", "ewc", "er"], DataError("mnist", "not there")))
+        verdict = ended(root)
+
+        assert verdict.code == 4
+        assert len(verdict.faults) == 1
+
+    def test_full_disk(self, root, broken):
+        """After three faults of the disk in a row the runner gives up with exit code 5; no group is charged."""
+        broken(dict.fromkeys(["naive", "joint", "ewc", "er"], NO_SPACE))
+
+        assert ended(root).code == 5
+        assert ends(root) == ["env"] * 3
+
+    def test_lost_device(self, root, broken):
+        """A lost device ends the runner at once, and no group is charged."""
+        broken(dict.fromkeys(["naive", "joint", "ewc", "er"], RuntimeError("CUDA error: device-side assert triggered")))
+
+        assert ended(root).code == 5
+        assert ends(root) == ["env"]
+
+    def test_publish_that_cannot_be_written(self, root, monkeypatch):
+        """A disk that fails while results are written is a fault of the environment too."""
+
+        def refuse(*args, **kwargs):
+            raise NO_SPACE
+
+        monkeypatch.setattr("contilab.store.claim.Claim.put_files", refuse)
+
+        assert ended(root).code == 5
+        assert open_store(root).results() == set()
+
+    def test_claims_that_cannot_be_written(self, root, monkeypatch):
+        """A disk that fails at the first claim does not allow a start: exit code 4."""
+
+        def refuse(*args, **kwargs):
+            raise NO_SPACE
+
+        monkeypatch.setattr("contilab.store.claimer.put_new", refuse)
+
+        assert ended(root).code == 4
+
+    def test_a_fault_of_ours(self, root, monkeypatch):
+        """Another error of the operating system is not disguised."""
+
+        def refuse(*args, **kwargs):
+            raise FileNotFoundError(errno.ENOENT, "no such file")
+
+        monkeypatch.setattr("contilab.store.claimer.put_new", refuse)
+
+        with pytest.raises(FileNotFoundError):
+            ended(root)
+
+    def test_other_numerics(self, root, monkeypatch, capsys):
+        """Runs planned for other numerics are skipped, and said once: exit code 3."""
+        real = numerics.numerics_tags
+        monkeypatch.setattr(
+            numerics,
+            "numerics_tags",
+            lambda entry, names: {**real(entry, names), **({"method": "er/9"} if names["method"] == "er" else {})},
+        )
+        verdict = ended(root)
+
+        assert (verdict.code, verdict.done) == (3, 6)
+        assert [fault.problem for fault in verdict.faults] == ["was planned for other numerics: method er/1 (here er/9)"]
+        assert len(claims(root)) == 3
+
+    def test_unknown_method(self, root, monkeypatch):
+        """Runs of a method that this version does not have are skipped too."""
+        monkeypatch.delitem(catalog.STRATEGIES, "er")
+
+        assert "does not have" in ended(root).faults[0].problem
+
+    def test_damaged_result(self, root):
+        """A damaged result is named and never overwritten: exit code 3."""
+        ended(root)
+        rid = open_store(root).study("small").rids[0]
+        (root / "results" / rid / "record.jsonl").write_text("")
+        verdict = ended(root)
+
+        assert verdict.code == 3
+        assert rid in verdict.faults[0].place
+
+
+class TestStart:
+    """What is refused before anything is claimed."""
+
+    def test_no_store(self, tmp_path):
+        """Where no store is, the runner does not start: exit code 4."""
+        with pytest.raises(StoreError):
+            ended(tmp_path / "none")
+
+    def test_nothing_planned(self, root):
+        """Where nothing is planned, the runner does not start."""
+        for path in (root / "studies").glob("*/*"):
+            path.unlink()
+
+        with pytest.raises(StoreError, match="nothing is planned"):
+            ended(root)
+
+    def test_unknown_study(self, root):
+        """An unknown study is the user's mistake."""
+        with pytest.raises(UsageError, match="it has small"):
+            ended(root, study="smal")
+
+    def test_missing_device(self, root):
+        """A device that is not there is refused before any claim."""
+        with pytest.raises(DeviceError):
+            ended(root, device="cuda:99")
+        assert claims(root) == []
+
+    def test_missing_device_of_a_manifest(self, tmp_path):
+        """So is one that a manifest asks for, unless the command line says otherwise."""
+        enqueue(tmp_path, MANIFEST, ["engine.device=cuda:99", "matrix.method=['naive']"])
+
+        with pytest.raises(DeviceError):
+            ended(tmp_path)
+        assert ended(tmp_path, device="cpu").code == 0
+
+
+class TestStop:
+    """A runner that is told to stop."""
+
+    def test_within_training(self, root, monkeypatch):
+        """A stop while a group is trained releases it, with the exit code of the signal; the next runner does all."""
+        stop = StopFlag()
+        monkeypatch.setattr(Lines, "step", lambda *_: stop.set(signal.SIGTERM))
+        verdict = run(Order(root), stop, Lines())
+        monkeypatch.undo()
+
+        assert (verdict.code, verdict.done) == (143, 0)
+        assert ends(root) == ["released"]
+        assert ended(root).code == 0
+
+    def test_time_over(self, root):
+        """When the time is over with work left the exit code is 6; without work left it is 0."""
+        assert ended(root, max_seconds=0).code == 6
+        assert claims(root) == []
+        ended(root)
+        assert ended(root, max_seconds=0).code == 0
+
+    def test_waits_for_a_plan(self, tmp_path, monkeypatch):
+        """With wait a runner waits for a plan, trains it, and waits for more until it is told to stop."""
+        root, stop = tmp_path / "store", StopFlag()
+        monkeypatch.setattr("contilab.runner.run.POLL_SECONDS", 0.05)
+
+        def plan_then_stop():
+            enqueue(root, MANIFEST, ["matrix.method=['naive']"], ttl_s=1)
+            while len(open_store(root).results()) < 2:
+                stop.wait(0.05)
+            stop.set(signal.SIGINT)
+
+        threading.Timer(0.1, plan_then_stop).start()
+        verdict = run(Order(root, wait=True), stop, Lines())
+
+        assert (verdict.code, verdict.done) == (130, 2)
+
+    def test_waits_no_longer_than_asked(self, tmp_path):
+        """Waiting for a plan ends with the time."""
+        assert ended(tmp_path / "none", wait=True, max_seconds=0.1).code == 6
