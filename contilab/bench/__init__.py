@@ -1,0 +1,1 @@
+"""Measurements of training speed on this machine."""
