@@ -24,6 +24,7 @@ def run(
     from contilab.runner.signals import stop_on_signals
 
     with stop_on_signals() as stop:  # before torch is imported: a signal during start-up would be lost
+        typer.echo(f"store: {store.absolute()}")
         from contilab.hardware.threads import wait_passively
 
         wait_passively()  # before torch is imported too: OpenMP reads it once
@@ -32,7 +33,6 @@ def run(
         from contilab.runner.run import Order
         from contilab.runner.run import run as drain
 
-        typer.echo(f"store: {store.absolute()}")
         configure()
         with display() as shown:
             verdict = drain(Order(store, study, device, max_seconds, wait, share), stop, shown)

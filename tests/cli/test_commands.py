@@ -1,0 +1,336 @@
+"""The commands, in this process: what they print and their exit codes."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import structlog
+
+from contilab.cli.app import app
+from contilab.cli.main import guarded
+from contilab.store.store import open_store
+
+MANIFEST = """
+name = "small"
+profile = "smoke"
+[matrix]
+preset = ["synthetic_class"]
+method = ["naive", "er"]
+seed = [0, 1]
+[overrides]
+"model.hidden" = [4]
+"benchmark.train_per_task" = 32
+"benchmark.test_per_task" = 16
+[sweep]
+"optim.lr" = [0.1, 0.2]
+"""
+
+
+@pytest.fixture
+def cli(capsys, monkeypatch):
+    """Run a command line and return exit code, standard output and standard error."""
+    monkeypatch.delenv("CONTILAB_STORE", raising=False)
+
+    def run(*words):
+        code = guarded(lambda: app([str(word) for word in words]))
+        structlog.reset_defaults()
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A store whose study is done, to be copied."""
+    place = tmp_path_factory.mktemp("trained")
+    (place / "m.toml").write_text(MANIFEST)
+    assert guarded(lambda: app(["plan", str(place / "m.toml"), "--store", str(place / "store")])) == 0
+    assert guarded(lambda: app(["run", "--store", str(place / "store")])) == 0
+    structlog.reset_defaults()
+    return place / "store"
+
+
+@pytest.fixture
+def store(trained, tmp_path):
+    """A store whose study is done."""
+    shutil.copytree(trained, tmp_path / "store")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """A small manifest."""
+    (tmp_path / "m.toml").write_text(MANIFEST)
+    return tmp_path / "m.toml"
+
+
+class TestPlan:
+    """contilab plan."""
+
+    def test_dry_run(self, cli, manifest, tmp_path):
+        """A dry run shows cells, runs, groups and estimates, and writes nothing."""
+        code, out, err = cli("plan", manifest, "--dry-run", "--store", tmp_path / "store")
+
+        assert (code, err) == (0, "")
+        for part in ("cells       4", "8, of them 0 done, 8 would be new", "2 would be new", "memory", "disk", "GFLOP"):
+            assert part in out
+        assert not (tmp_path / "store").exists()
+
+    def test_twice(self, cli, manifest, tmp_path):
+        """Where the store is stands in the output; planning again finds nothing new."""
+        cli("plan", manifest, "--store", tmp_path / "store")
+        code, out, _ = cli("plan", manifest, "--store", tmp_path / "store")
+
+        assert code == 0
+        assert f"store   {tmp_path / 'store'}" in out
+        assert "8, of them 0 done, 0 new" in out
+
+    def test_settings_on_the_command_line(self, cli, manifest, tmp_path):
+        """key=value wins over the manifest."""
+        _, out, _ = cli("plan", manifest, "matrix.seed=[0,1,2]", "train.epochs=2", "--dry-run", "--store", tmp_path / "store")
+
+        assert "12, of them" in out
+
+    def test_environment_names_the_store(self, cli, manifest, tmp_path, monkeypatch):
+        """CONTILAB_STORE names the store where --store does not."""
+        monkeypatch.setenv("CONTILAB_STORE", str(tmp_path / "elsewhere"))
+        cli("plan", manifest)
+
+        assert (tmp_path / "elsewhere" / "format.json").exists()
+
+    def test_faults(self, cli, tmp_path):
+        """Every fault of a manifest is a sentence on standard error, exit code 2, and nothing is written."""
+        (tmp_path / "m.toml").write_text(
+            MANIFEST.replace('"er"', '"erx"').replace('"model.hidden" = [4]', '"model.hiden" = [4]')
+        )
+        code, out, err = cli("plan", tmp_path / "m.toml", "--store", tmp_path / "store")
+
+        assert (code, out) == (2, "")
+        assert err.count("error: ") == 2
+        assert "erx" in err
+        assert "hiden" in err
+        assert not (tmp_path / "store").exists()
+
+    def test_no_manifest(self, cli, tmp_path):
+        """A manifest that is not there is the user's mistake."""
+        code, _, err = cli("plan", tmp_path / "none.toml", "--store", tmp_path / "store")
+
+        assert code == 2
+        assert "none.toml" in err
+
+
+class TestRun:
+    """contilab run."""
+
+    def test_nothing_left(self, cli, store):
+        """A runner with nothing to do says so and exits with 0; logs are JSON lines on standard error."""
+        code, out, err = cli("run", "--store", store)
+
+        assert code == 0
+        assert out == f"store: {store}\n8 of 8 runs have a result\n"
+        assert {json.loads(line)["event"] for line in err.splitlines()} == {"runner_started", "resources"}
+
+    def test_no_store(self, cli, tmp_path):
+        """Without a plan the exit code is 4 and the hint says how to make one."""
+        code, _, err = cli("run", "--store", tmp_path / "none")
+
+        assert code == 4
+        assert "contilab plan" in err
+
+    def test_no_device(self, cli, store):
+        """A missing device is told in one sentence, exit code 4."""
+        code, _, err = cli("run", "--store", store, "--device", "cuda:99")
+
+        assert code == 4
+        assert err.startswith('error: device: "cuda:99" does not exist')
+
+
+class TestStatus:
+    """contilab status."""
+
+    def test_cells(self, cli, store):
+        """Each study has its progress, each cell a row with the swept settings."""
+        code, out, _ = cli("status", "--store", store)
+
+        assert code == 0
+        assert "study small  [####################]  8 of 8 runs have a result" in out
+        assert "  synthetic_class  er      optim.lr=0.2     2     2" in out
+
+    def test_json(self, cli, store):
+        """The same as JSON, run by run."""
+        _, out, _ = cli("status", "small", "--json", "--store", store)
+        (study,) = json.loads(out)
+
+        assert study["study"] == "small"
+        assert study["counts"] == {"done": 8}
+        assert {run["state"] for run in study["runs"]} == {"done"}
+        assert {run["optim.lr"] for run in study["runs"]} == {0.1, 0.2}
+
+    def test_failed(self, cli, manifest, tmp_path, monkeypatch):
+        """A failed group has its reason, and the file with the traceback is named and there."""
+
+        def fail(*args):
+            raise ZeroDivisionError("by zero")
+
+        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        cli("plan", manifest, "--store", tmp_path / "store")
+        code, _, err = cli("run", "--store", tmp_path / "store")
+        _, out, _ = cli("status", "--store", tmp_path / "store")
+        named = {line.split("traceback: ")[1].split(";")[0] for line in out.splitlines() if "traceback: " in line}
+        _, table, _ = cli("status", "--json", "--store", tmp_path / "store")
+
+        assert code == 3
+        assert "contilab status names the file" in err
+        assert out.count("ZeroDivisionError: by zero") == 2
+        assert len(named) == 2
+        for path in named:
+            assert "in fail" in json.loads(Path(path).read_text())["traceback"]
+        assert {run["evidence"] for run in json.loads(table)[0]["runs"]} == named
+
+    def test_damaged(self, cli, store):
+        """A damaged result is named."""
+        rid = open_store(store).study("small").rids[0]
+        (store / "results" / rid / "record.jsonl").write_text("")
+        _, out, _ = cli("status", "--store", store)
+
+        assert f"damaged: run {rid[:12]}" in out
+
+    def test_running(self, cli, manifest, tmp_path):
+        """A group in work shows who works on it, how far it is and when it was last heard of."""
+        from contilab.store.claimer import Claimer
+
+        cli("plan", manifest, "--store", tmp_path / "store")
+        with Claimer(open_store(tmp_path / "store"), runner="ab" * 16, versions={}).claim_next():
+            _, out, _ = cli("status", "--store", tmp_path / "store")
+
+        assert "running: group" in out
+        assert "on abababababab, step 0 of 0, beat 0 s ago" in out
+
+    def test_nothing_planned(self, cli, store):
+        """A store without studies says how to plan one."""
+        shutil.rmtree(store / "studies")
+        code, out, _ = cli("status", "--store", store)
+
+        assert code == 0
+        assert "nothing is planned" in out
+
+    def test_disagreement(self, cli, store):
+        """Two attempts that disagree are named."""
+        record = {"rid": "ab" * 32, "found": {"what": "acc"}}
+        (store / "mismatch" / f"{'ab' * 32}-01234567.json").write_text(json.dumps(record))
+        _, out, _ = cli("status", "--store", store)
+
+        assert "two attempts disagree about run abababababab" in out
+
+
+class TestReport:
+    """contilab report."""
+
+    def test_into_the_store(self, cli, store):
+        """The report lies in the store and its path is printed."""
+        code, out, _ = cli("report", "small", "--store", store)
+
+        assert code == 0
+        assert out == f"report: {store / 'reports' / 'small' / 'report.html'}\n"
+        assert (store / "reports" / "small" / "report.html").exists()
+
+    def test_unknown_study(self, cli, store):
+        """An unknown study is named, with those that are there."""
+        code, _, err = cli("report", "smal", "--store", store)
+
+        assert code == 2
+        assert "it has small" in err
+
+
+class TestList:
+    """contilab list."""
+
+    def test_everything(self, cli):
+        """Every name of the catalog has its line."""
+        code, out, _ = cli("list")
+
+        assert code == 0
+        for name in ("split_digits", "mlp", "sgd", "er"):
+            assert any(line.split()[:1] == [name] for line in out.splitlines())
+
+    def test_one(self, cli):
+        """One name is explained with its settings and its paper."""
+        _, out, _ = cli("list", "ewc")
+
+        assert out.startswith("ewc (method)")
+        assert "method.strength" in out
+        assert "paper: " in out
+
+    @pytest.mark.parametrize(("name", "hint"), [("emc", 'did you mean "ewc"'), ("xyz123", "there are adam")])
+    def test_unknown(self, cli, name, hint):
+        """An unknown name gets the nearest one, or all of them."""
+        code, _, err = cli("list", name)
+
+        assert code == 2
+        assert hint in err
+
+
+class TestSchema:
+    """contilab schema."""
+
+    def test_is_json(self, cli):
+        """The schema of manifests is printed as JSON."""
+        code, out, _ = cli("schema")
+
+        assert code == 0
+        assert json.loads(out)["$schema"].startswith("https://json-schema.org/")
+
+
+class TestDoctor:
+    """contilab doctor."""
+
+    def test_machine(self, cli, tmp_path, monkeypatch):
+        """Machine, limits, choices with reasons, and a place that can hold a store; it leaves nothing behind."""
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        code, out, _ = cli("doctor", "--store", tmp_path / "new")
+
+        assert code == 0
+        for part in ("torch kernels", "processor quota", "threads", "affinity", "device", "execution", "can hold a store"):
+            assert part in out
+        assert not (tmp_path / "new").exists()
+
+    def test_unusable_store(self, cli, tmp_path):
+        """A place that cannot hold a store is told with the reason, exit code 4."""
+        (tmp_path / "file").write_text("")
+        code, out, _ = cli("doctor", "--store", tmp_path / "file" / "store")
+
+        assert code == 4
+        assert "unusable: " in out
+
+    def test_store_of_another_version(self, cli, store):
+        """So is a store of an unknown format."""
+        (store / "format.json").write_text('{"format": "contilab.store/99"}')
+
+        assert cli("doctor", "--store", store)[0] == 4
+
+
+class TestOptions:
+    """What stands before the command."""
+
+    def test_version(self, cli):
+        """The version is printed."""
+        code, out, _ = cli("--version")
+
+        assert code == 0
+        assert out.startswith("contilab ")
+
+    @pytest.mark.parametrize("words", [(), ("--help",)])
+    def test_help(self, cli, words):
+        """Without a command the commands are shown."""
+        _, out, err = cli(*words)
+
+        for command in ("demo", "plan", "run", "status", "report", "list", "schema", "doctor"):
+            assert command in out + err
+
+    def test_unknown_option(self, cli):
+        """An unknown option is a usage error."""
+        code, _, err = cli("status", "--stor", "x")
+
+        assert code == 2
+        assert "--stor" in err
