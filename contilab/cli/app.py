@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from contilab.cli.bench import bench
 from contilab.cli.demo import demo
 from contilab.cli.doctor import doctor
 from contilab.cli.list import list_
@@ -49,3 +50,4 @@ app.command("report")(report)
 app.command("list")(list_)
 app.command("schema")(schema)
 app.command("doctor")(doctor)
+app.command("bench")(bench)

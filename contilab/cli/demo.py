@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from contilab.runner.tally import Verdict
 
 NAME = "demo"
+MANIFEST = files("contilab.cli").joinpath("demo.toml")
 SHOWN = {"acc": "accuracy after the last task, %", "forgetting": "forgetting, points"}
 
 
@@ -56,8 +57,7 @@ def _trained(root: Path, stop: "StopFlag") -> "Verdict":
     from contilab.runner.progress import display
     from contilab.runner.run import Order, run
 
-    manifest = files("contilab.cli").joinpath("demo.toml").read_text(encoding="utf-8")
-    enqueue(root, manifest, place="demo.toml")
+    enqueue(root, MANIFEST.read_text(encoding="utf-8"), place=MANIFEST.name)
     typer.echo(f"store: {root.absolute()}")
     configure()
     with display() as shown:

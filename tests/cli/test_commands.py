@@ -31,6 +31,7 @@ seed = [0, 1]
 def cli(capsys, monkeypatch):
     """Run a command line and return exit code, standard output and standard error."""
     monkeypatch.delenv("CONTILAB_STORE", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
 
     def run(*words):
         code = guarded(lambda: app([str(word) for word in words]))
@@ -334,3 +335,60 @@ class TestOptions:
 
         assert code == 2
         assert "--stor" in err
+
+    def test_debug(self, cli, tmp_path, monkeypatch):
+        """With --debug the traceback of an error is printed too."""
+        monkeypatch.setenv("CONTILAB_DEBUG", "")
+
+        assert "Traceback" in cli("--debug", "status", "--store", tmp_path / "none")[2]
+
+
+class TestBench:
+    """contilab bench."""
+
+    def test_table(self, cli):
+        """A row per execution and number of members, with a positive speed."""
+        code, out, _ = cli("bench", "--members", "1,2", "--seconds", 0.01, "--batch", 8, "--json")
+        rows = json.loads(out)
+
+        assert code == 0
+        assert {(row["execution"], row["members"]) for row in rows} >= {("loop", 1), ("loop", 2), ("vmap", 2)}
+        assert all(row["samples_per_second"] > 0 for row in rows)
+
+    @pytest.mark.parametrize("words", [("--members", "1,x"), ("--members", "0"), ("--model", "none"), ("--method", "none")])
+    def test_refused(self, cli, words):
+        """Names and numbers that mean nothing are refused."""
+        assert cli("bench", *words)[0] == 2
+
+
+class TestDemo:
+    """contilab demo, on a smaller manifest."""
+
+    @pytest.fixture(autouse=True)
+    def _smaller(self, tmp_path, monkeypatch):
+        (tmp_path / "demo.toml").write_text(MANIFEST.replace('"small"', '"demo"').replace('["naive", "er"]', '["joint", "er"]'))
+        monkeypatch.setattr("contilab.cli.demo.MANIFEST", tmp_path / "demo.toml")
+
+    def test_table_and_report(self, cli, tmp_path):
+        """It ends with a row per method, the reason of an absent value, and the path of the report, which is there."""
+        code, out, _ = cli("demo", "--store", tmp_path / "store")
+        words = [line.split()[0] for line in out.splitlines() if line]
+
+        assert code == 0
+        assert [word for word in words if word in ("joint", "er")] == ["joint", "er"]
+        assert "n/a: forgetting of joint: " in out
+        assert (tmp_path / "store" / "reports" / "demo" / "report.html").exists()
+        assert f"report: {tmp_path / 'store' / 'reports' / 'demo' / 'report.html'}" in out
+
+    def test_failure(self, cli, tmp_path, monkeypatch):
+        """When training fails it says so and ends with the exit code of run."""
+
+        def fail(*args):
+            raise ZeroDivisionError("by zero")
+
+        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        monkeypatch.setattr("contilab.cli.demo.tempfile.mkdtemp", lambda prefix: str(tmp_path / prefix))
+        code, _, err = cli("demo")
+
+        assert code == 3
+        assert "ZeroDivisionError: by zero" in err

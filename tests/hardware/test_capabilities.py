@@ -2,6 +2,9 @@
 
 import json
 import platform
+from types import SimpleNamespace
+
+import torch
 
 from contilab.hardware.capabilities import capabilities, cpu_model
 from contilab.hardware.versions import versions
@@ -17,6 +20,21 @@ class TestCapabilities:
         assert facts["cpu"]["model"]
         assert facts["cpu"]["torch_kernels"]
         assert isinstance(facts["cuda"], list)
+
+    def test_devices(self, monkeypatch):
+        """Each CUDA device is named with its memory and compute capability."""
+        facts = SimpleNamespace(name="Fast Two", major=9, minor=0, total_memory=2**30)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: facts)
+
+        assert capabilities()["cuda"] == [{"index": 0, "name": "Fast Two", "compute_capability": "9.0", "memory_bytes": 2**30}]
+
+    def test_older_torch(self, monkeypatch):
+        """A torch that does not tell instruction sets is no error."""
+        monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+
+        assert capabilities()["cpu"]["instruction_sets"] == []
 
     def test_model_of_the_processor(self, tmp_path):
         """The first processor's name counts."""

@@ -1,6 +1,7 @@
 """Whose fault an exception is."""
 
 import errno
+import os
 
 import pytest
 
@@ -69,3 +70,11 @@ class TestFaultOf:
     def test_another_disk_error(self):
         """A disk error without advice of its own still has a way out."""
         assert "run again" in fault_of(OSError(errno.EIO, "I/O error"), "group 1").hint
+
+    def test_file_of_another_user(self, tmp_path):
+        """Where the rights are missing, both users are named, and how to start as the right one."""
+        fault = fault_of(PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "none")), "group 1")
+
+        assert fault.place == str(tmp_path / "none")
+        assert f"{tmp_path} belongs to uid {os.getuid()}, own uid {os.getuid()}" in fault.problem
+        assert "user:" in fault.hint
