@@ -46,11 +46,14 @@ def guarded(command: Callable[[], object]) -> int:
 
 def tell(*faults: Fault) -> None:
     """Print *faults* on standard error in the one form of all errors."""
-    for fault in faults:
-        place = f"{fault.place}: " if fault.place else ""
-        sys.stderr.write(f"error: {place}{fault.problem}\n")
-        if fault.hint:
-            sys.stderr.write(f"\nhint: {fault.hint}\n")
+    texts = [_text(fault) for fault in faults]
+    sys.stderr.write(("\n" if any(fault.hint for fault in faults) else "").join(texts))
+
+
+def _text(fault: Fault) -> str:
+    place = f"{fault.place}: " if fault.place else ""
+    hint = f"\nhint: {fault.hint}\n" if fault.hint else ""
+    return f"error: {place}{fault.problem}\n{hint}"
 
 
 def _fault_of_ours(error: Exception) -> Fault:

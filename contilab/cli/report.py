@@ -19,3 +19,7 @@ def report(
 
     written = write_report(store, study, out)
     typer.echo(f"report: {written.path}")
+    if written.left_out:
+        typer.echo(written.left_out, err=True)
+    if written.missing:
+        typer.echo(f"{len(written.missing)} runs have no result and are named in it: contilab status tells why", err=True)

@@ -236,6 +236,17 @@ class TestReport:
         assert out == f"report: {store / 'reports' / 'small' / 'report.html'}\n"
         assert (store / "reports" / "small" / "report.html").exists()
 
+    def test_missing_runs(self, cli, manifest, tmp_path, monkeypatch):
+        """A report of a study that is not done is written all the same, and says what is missing."""
+        monkeypatch.setattr("contilab.report.write.find_spec", lambda _: None)
+        cli("plan", manifest, "--store", tmp_path / "store")
+        code, _, err = cli("report", "small", "--store", tmp_path / "store", "--out", tmp_path / "out")
+
+        assert code == 0
+        assert "8 runs have no result" in err
+        assert "pip install" in err
+        assert (tmp_path / "out" / "results.csv").exists()
+
     def test_unknown_study(self, cli, store):
         """An unknown study is named, with those that are there."""
         code, _, err = cli("report", "smal", "--store", store)

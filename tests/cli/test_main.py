@@ -30,7 +30,7 @@ class TestTell:
         """Place and problem, a blank line, the way out; all on standard error."""
         tell(Fault("a.toml", "it is wrong", "make it right"), Fault("", "so is this"))
 
-        assert capsys.readouterr() == ("", "error: a.toml: it is wrong\n\nhint: make it right\nerror: so is this\n")
+        assert capsys.readouterr() == ("", "error: a.toml: it is wrong\n\nhint: make it right\n\nerror: so is this\n")
 
 
 class TestGuarded:

@@ -297,6 +297,14 @@ class TestStop:
         assert ends(root) == ["released"]
         assert ended(root).code == 0
 
+    def test_taken_over(self, root, monkeypatch):
+        """An attempt that another runner has followed ends as superseded, and is nobody's failure."""
+        answers = iter([True, True])  # asked within training, and again when training has stopped
+        monkeypatch.setattr("contilab.store.claim.Claim.is_superseded", lambda _: next(answers, False))
+
+        assert ended(root).code == 0
+        assert ends(root) == ["done"] * 4 + ["superseded"]
+
     def test_time_over(self, root):
         """When the time is over with work left the exit code is 6; without work left it is 0."""
         assert ended(root, max_seconds=0).code == 6
