@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from contilab.engine import streams
 from contilab.engine.memory import Integers, replay_slots, reservoir_slots
@@ -33,6 +34,12 @@ class Draw(NamedTuple):
     current: Tensor  # [B] int64, sample indices
     replay: dict[str, Replay]
     keep: tuple[Tensor, ...]  # one [B] int64, the slot that each sample takes; or none
+
+
+def unbind(draws: Draw) -> list[Draw]:
+    """Return the draws along the first axis: of a chunk its steps, of a step its members."""
+    leaves, tree = pytree.tree_flatten(draws)
+    return [pytree.tree_unflatten(parts, tree) for parts in zip(*(leaf.unbind() for leaf in leaves), strict=True)]
 
 
 class MemoryPlan(NamedTuple):

@@ -1,7 +1,8 @@
 """The training step of one member, in the order in which it is executed (methods.md (b)).
 
 Draw B' from memory; loss and gradient; gradient transform; parameter update; insert B into memory. So no sample is replayed in
-the step in which it arrives. An ensemble is this function, member after member or under vmap: see `executions`.
+the step in which it arrives. The step has two halves, because ensembles gain from different forms of them: `learn`, where the
+arithmetic is products of matrices, and `move`, where it is elementwise and as fast as memory is. See `executions`.
 
 Shapes, without member axis: B current samples, R of one draw from memory, C head rows, T tasks, N samples of the training pool.
 """
@@ -41,38 +42,55 @@ class Learner(NamedTuple):
     optimiser: Optimiser
 
 
-Step = Callable[[Lesson, MemberState, Draw], tuple[MemberState, Tensor]]
+Learn = Callable[[Lesson, MemberState, Draw], tuple[Params, Tensor]]  # -> gradients of the data, loss
+Move = Callable[[MemberState, Params, Draw], tuple[MemberState, Tensor]]  # (member, gradients, draw) -> moved member, penalty
 
 
-def make_step(learner: Learner, gradient: Gradient) -> Step:
-    """Return the function that trains one member by one step and returns its loss, penalty included."""
-    model, strategy, optimiser = learner
+def make_learn(learner: Learner, gradient: Gradient) -> Learn:
+    """Return the first half of a step: what the samples say."""
+    model, strategy = learner.model, learner.strategy
 
-    def step(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[MemberState, Tensor]:
-        params, optimiser_state, state, kept = member
-        drawn = {"current": draw.current, **{name: kept[replay.slots] for name, replay in draw.replay.items()}}
-        index = torch.cat(list(drawn.values())) if draw.replay else draw.current
+    def learn(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[Params, Tensor]:
+        drawn = {name: member.memory[replay.slots] for name, replay in draw.replay.items()}
+        index = torch.cat([draw.current, *drawn.values()]) if drawn else draw.current
         x, row, mask = lesson.inputs[index], lesson.rows[index], lesson.masks[lesson.tasks[index]]
         weights = {"current": x.new_ones(len(draw.current)), **{name: replay.weight for name, replay in draw.replay.items()}}
 
-        def loss_of_data(params: Params) -> Tensor:
+        def loss(params: Params) -> Tensor:
             logits = model.forward(params, {}, x).logits  # one pass over current and replayed samples
-            return strategy.loss(state, _split(logits, row, mask, weights))
+            return strategy.loss(member.strategy, _split(logits, row, mask, weights))
 
-        grads, loss = gradient(loss_of_data, params)
+        return gradient(loss, member.params)
+
+    return learn
+
+
+def make_move(learner: Learner, gradient: Gradient) -> Move:
+    """Return the second half of a step: what is made of it. It owns its gradients and may write into them."""
+    strategy, optimiser = learner.strategy, learner.optimiser
+
+    def move(member: MemberState, grads: Params, draw: Draw) -> tuple[MemberState, Tensor]:
+        params, optimiser_state, state, kept = member
+        penalty = params[next(iter(params))].new_zeros(())
         if strategy.penalty is not None:
-            penalty = strategy.penalty
-            pulls, pull = gradient(lambda params: penalty(state, params), params)
-            grads = {name: grad + pulls[name] for name, grad in grads.items()}
-            loss = loss + pull
+            pull_of = strategy.penalty
+            pulls, penalty = gradient(lambda params: pull_of(state, params), params)
+            grads = {name: grad.add_(pulls[name]) for name, grad in grads.items()}
         if optimiser.clip_norm is not None:
             grads = clip(grads, optimiser.clip_norm)
         params, optimiser_state = optimiser.update(params, grads, optimiser_state)
         for slots in draw.keep:
             kept = memory.insert(kept, slots, draw.current)
-        return MemberState(params, optimiser_state, state, kept), loss
+        return MemberState(params, optimiser_state, state, kept), penalty
 
-    return step
+    return move
+
+
+def owned(grads: Params) -> Params:
+    """Return *grads* as tensors that share no memory: autograd may give two parameters one gradient, or an expanded one."""
+    places = [grad.data_ptr() for grad in grads.values()]
+    alone = {name: grad.is_contiguous() and places.count(grad.data_ptr()) == 1 for name, grad in grads.items()}
+    return {name: grad if alone[name] else grad.clone(memory_format=torch.contiguous_format) for name, grad in grads.items()}
 
 
 def clip(grads: Params, limit: float) -> Params:

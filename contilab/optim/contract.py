@@ -13,10 +13,10 @@ class Optimiser(NamedTuple):
     """Built by `ENTRY.make(settings)`; *settings* hold what is fixed, *init* receives what is per member.
 
     init(params, values) -> state, values: the per-member settings by name.
-    update(params, grads, state) -> (params, state). It owns its arguments: it may write into their tensors and return them,
-    and the engine never uses the old ones again. The arithmetic is elementwise, without fused multiply-add, so one member's
-    bits do not depend on the others. clip_norm: the engine scales each member's whole gradient to at most this norm before
-    *update*; None leaves it as it is.
+    update(params, grads, state) -> (params, state). It owns its arguments, of which no two share memory: it may write into
+    their tensors, gradients included, and return those of params and state; the engine never uses the old ones again. The
+    arithmetic is elementwise, without fused multiply-add, so one member's bits do not depend on the others. clip_norm: the
+    engine scales each member's whole gradient to at most this norm before *update*; None leaves it as it is.
     """
 
     init: Callable[[Params, Mapping[str, float]], State]

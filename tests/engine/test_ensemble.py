@@ -8,10 +8,12 @@ from contilab import catalog
 from contilab.engine.draws import Draws
 from contilab.engine.ensemble import initial_params
 from contilab.engine.environment import EXECUTIONS
+from contilab.engine.executions import vmap as execution
 from contilab.engine.executions.loop import loop
 from contilab.engine.setup import initial_members
 from contilab.engine.stage import Session, train_stage
-from contilab.engine.train import _end_of_task
+from contilab.engine.step import make_move
+from contilab.engine.train import _end_of_task, train_group
 from contilab.engine.watch import silent
 from contilab.optim.contract import Optimiser
 from contilab.spec.sections import Train
@@ -65,6 +67,35 @@ class TestVmap:
         looped, mapped = (make.outcomes(runs, way, dtype=torch.float64) for way in ("loop", "vmap"))
 
         assert largest_gap([one.parameters for one in looped], [one.parameters for one in mapped]) < 1e-9
+
+    @every_method
+    @every_optimiser
+    def test_moving_members_together_equals_moving_them_alone(self, make, method, optim, monkeypatch):
+        """The form for a GPU, the second half of the step vmapped as well, keeps rule (b) too."""
+        train = Train(steps=7, batch=16)
+        runs = [make.run(seed, method, optim=(optim, {"lr": 0.01, "clip_norm": 1.0}), train=train) for seed in range(3)]
+        alone = make.outcomes(runs, "vmap", dtype=torch.float64)
+        monkeypatch.setattr(
+            execution, "one_by_one", lambda _move: torch.func.vmap(make_move(make.setup(runs).learner, execution._gradient))
+        )
+        together = make.outcomes(runs, "vmap", dtype=torch.float64)
+
+        assert largest_gap([one.parameters for one in alone], [one.parameters for one in together]) < 1e-9
+
+    @every_method
+    def test_an_optimiser_that_returns_new_tensors_is_followed(self, make, method, monkeypatch):
+        """Plain functional descent, which writes nothing in place, ends where descent in place does."""
+        runs = [make.run(seed, method) for seed in range(2)]
+        in_place = make.outcomes(runs, "vmap", dtype=torch.float64)
+        functional = Optimiser(
+            init=lambda params, values: params["head.bias"].new_tensor(values["lr"]),
+            update=lambda params, grads, lr: ({name: params[name] - lr * grad for name, grad in grads.items()}, lr * 1),
+        )
+        setup = make.setup(runs, dtype=torch.float64)
+        setup = setup._replace(learner=setup.learner._replace(optimiser=functional))
+        pure = train_group(setup, execution.vmap, silent())
+
+        assert largest_gap([one.parameters for one in in_place], [one.parameters for one in pure]) < 1e-9
 
 
 class TestMates:
@@ -154,11 +185,11 @@ def one_step(make, method, model, way):
 
     # In place of an optimiser, one whose new parameters are the gradients.
     watched = setup.learner._replace(optimiser=Optimiser(init=dict, update=lambda _params, grads, state: (grads, state)))
-    execution = EXECUTIONS[way](watched)
+    chosen = EXECUTIONS[way](watched)
     stage = setup.stages[-1]
     chunk = draws.chunk(stage, stage.schedule.chunk(0, 1))
-    ensemble, losses = execution.train(execution.gather(members), setup.lesson(stage), chunk)
-    pairs = zip(execution.scatter(ensemble), losses[0], strict=True)
+    ensemble, losses = chosen.train(chosen.gather(members), setup.lesson(stage), chunk)
+    pairs = zip(chosen.scatter(ensemble), losses[0], strict=True)
     return [{"loss": loss.numpy(), **{name: value.numpy() for name, value in one.params.items()}} for one, loss in pairs]
 
 

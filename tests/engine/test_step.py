@@ -5,8 +5,7 @@ import torch
 from contilab.engine.draws import Draw, Replay
 from contilab.engine.executions.loop import gradient
 from contilab.engine.setup import initial_members
-from contilab.engine.step import clip, make_step
-from contilab.optim.contract import Optimiser
+from contilab.engine.step import clip, make_learn, make_move, owned
 from contilab.spec.sections import Memory
 from contilab.strategies.contract import cross_entropy
 
@@ -34,10 +33,10 @@ class TestStep:
         """Replaying slot 0, which this step fills with sample 9, gives the loss of the sample that lay there before."""
         setup = make.setup([make.run(method="er", memory=Memory(total=2, batch=1))])
         member = initial_members(setup)[0]._replace(memory=torch.tensor([5, 6, 0]))
-        step = make_step(setup.learner, gradient)
-        replay = Replay(torch.tensor([0]), torch.ones(1))
+        draw = Draw(torch.tensor([9]), {"replay": Replay(torch.tensor([0]), torch.ones(1))}, (torch.tensor([0]),))
         lesson = setup.lesson(setup.stages[-1])
-        after, loss = step(lesson, member, Draw(torch.tensor([9]), {"replay": replay}, (torch.tensor([0]),)))
+        grads, loss = make_learn(setup.learner, gradient)(lesson, member, draw)
+        after, _ = make_move(setup.learner, gradient)(member, grads, draw)
 
         assert torch.isclose(loss, losses_alone(setup, lesson, [9, 5]).mean())
         assert after.memory.tolist() == [9, 6, 0]
@@ -47,26 +46,43 @@ class TestStep:
         setup = make.setup([make.run(method="er", scenario="task", memory=Memory(total=2, batch=1))])
         old, new = (int(task.train[0]) for task in setup.stream.tasks[:2])
         member = initial_members(setup)[0]._replace(memory=torch.tensor([old, 0, 0]))
-        step = make_step(setup.learner, gradient)
         lesson = setup.lesson(setup.stages[1])
         draw = Draw(torch.tensor([new]), {"replay": Replay(torch.tensor([0]), torch.ones(1))}, ())
-        _, loss = step(lesson, member, draw)
+        _, loss = make_learn(setup.learner, gradient)(lesson, member, draw)
 
         assert torch.isclose(loss, losses_alone(setup, lesson, [new, old]).mean())
 
     def test_padding_changes_nothing(self, make):
         """A replayed sample of weight 0 leaves loss and gradient as they are without it."""
         setup = make.setup([make.run(method="er")])
-        watched = setup.learner._replace(optimiser=Optimiser(init=dict, update=lambda _params, grads, state: (grads, state)))
-        step = make_step(watched, gradient)
+        learn = make_learn(setup.learner, gradient)
         lesson, member = setup.lesson(setup.stages[0]), initial_members(setup)[0]
         current = torch.tensor([1, 2])
         none = Replay(torch.zeros(0, dtype=torch.int64), torch.zeros(0))
         padding = Replay(torch.zeros(3, dtype=torch.int64), torch.zeros(3))
-        (bare, loss), (padded, same) = (step(lesson, member, Draw(current, {"replay": one}, ())) for one in (none, padding))
+        (bare, loss), (padded, same) = (learn(lesson, member, Draw(current, {"replay": one}, ())) for one in (none, padding))
 
         assert torch.isclose(loss, same)
-        assert all(torch.allclose(grad, padded.params[name], atol=1e-7) for name, grad in bare.params.items())
+        assert all(torch.allclose(grad, padded[name], atol=1e-7) for name, grad in bare.items())
+
+
+class TestOwned:
+    """Gradients that share no memory."""
+
+    def test_parts_what_autograd_shares(self):
+        """One gradient for two parameters, its transpose, and an expanded one: after zeroing the first, the others stand."""
+        shared = torch.ones(2, 2)
+        grads = owned({"a": shared, "b": shared, "c": shared.T, "d": torch.ones(1).expand(3)})
+        grads["a"].zero_()
+
+        assert [float(grads[name].sum()) for name in "abcd"] == [0, 4, 4, 3]
+        assert grads["d"].is_contiguous()
+
+    def test_leaves_what_is_alone(self):
+        """A gradient with memory of its own is not copied."""
+        grads = {"a": torch.ones(2), "b": torch.ones(2)}
+
+        assert all(owned(grads)[name] is grad for name, grad in grads.items())
 
 
 def losses_alone(setup, lesson, index):

@@ -8,29 +8,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
-from contilab.engine.draws import Draw
+from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, clone
 from contilab.engine.executions.contract import Execution
-from contilab.engine.step import Learner, Lesson, make_step
+from contilab.engine.step import Learner, Lesson, make_learn, make_move, owned
 from contilab.models.contract import Params
 
 
 def loop(learner: Learner) -> Execution:
     """Return the member loop."""
-    step = make_step(learner, gradient)
+    learn, move = make_learn(learner, gradient), make_move(learner, gradient)
+
+    def step(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[MemberState, Tensor]:
+        grads, loss = learn(lesson, member, draw)
+        moved, penalty = move(member, owned(grads), draw)
+        return moved, loss + penalty
 
     def train(members: list[MemberState], lesson: Lesson, draws: Draw) -> tuple[list[MemberState], Tensor]:
-        leaves, tree = pytree.tree_flatten(draws)
         losses = []
-        for parts in zip(*leaves, strict=True):  # step by step: [E, ...]
-            trained = [
-                step(lesson, member, pytree.tree_unflatten(own, tree))
-                for member, *own in zip(members, *(part.unbind() for part in parts), strict=True)
-            ]
-            members = [member for member, _ in trained]
-            losses.append(torch.stack([loss for _, loss in trained]))
+        for draw in unbind(draws):
+            pairs = [step(lesson, member, own) for member, own in zip(members, unbind(draw), strict=True)]
+            members = [member for member, _ in pairs]
+            losses.append(torch.stack([loss for _, loss in pairs]))
         return members, torch.stack(losses)
 
     return Execution(gather=lambda members: [clone(member) for member in members], scatter=list, train=train)

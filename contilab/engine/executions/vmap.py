@@ -1,29 +1,69 @@
-"""The step of one member under vmap: all members in one call, their tensors stacked."""
+"""All members in one call: the gradient of the step under vmap, their tensors stacked.
+
+Only the gradient gains from it. On a CPU the elementwise rest is bound by memory, and one member's tensors fit into a cache where
+all members' do not, so there each member is moved alone, in place, on its slice of the stack. On a GPU, where each call
+costs more than its arithmetic, the rest is vmapped too.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import grad_and_value
 from torch.utils import _pytree as pytree
 
-from contilab.engine.draws import Draw
+from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, stack, unstack
 from contilab.engine.executions.contract import Execution
-from contilab.engine.step import Learner, Lesson, make_step
+from contilab.engine.executions.loop import gradient
+from contilab.engine.step import Learner, Lesson, Move, make_learn, make_move, owned
+from contilab.models.contract import Params
 
 
 def vmap(learner: Learner) -> Execution:
-    """Return the vmapped step."""
-    step = torch.func.vmap(make_step(learner, lambda function, params: grad_and_value(function)(params)), in_dims=(None, 0, 0))
+    """Return the vmapped execution."""
+    learn = torch.func.vmap(make_learn(learner, _gradient), in_dims=(None, 0, 0))
+    alone, together = one_by_one(make_move(learner, gradient)), torch.func.vmap(make_move(learner, _gradient))
 
     def train(members: MemberState, lesson: Lesson, draws: Draw) -> tuple[MemberState, Tensor]:
-        leaves, tree = pytree.tree_flatten(draws)
+        move = together if members.memory.is_cuda else alone
         losses = []
-        for parts in zip(*leaves, strict=True):
-            members, loss = step(lesson, members, pytree.tree_unflatten(parts, tree))
-            losses.append(loss)
+        for draw in unbind(draws):
+            grads, loss = learn(lesson, members, draw)
+            members, penalty = move(members, owned(grads), draw)
+            losses.append(loss + penalty)
         return members, torch.stack(losses)
 
     return Execution(gather=stack, scatter=_scatter, train=train)
+
+
+def one_by_one(move: Move) -> Move:
+    """Return *move* for stacked members: one after the other, each written into its slices."""
+
+    def moves(members: MemberState, grads: Params, draw: Draw) -> tuple[MemberState, Tensor]:
+        count = len(members.memory)
+        penalties = []
+        for member, own, part in zip(unstack(members, count), unstack(grads, count), unbind(draw), strict=True):
+            moved, penalty = move(member, own, part)
+            _write(member, moved)
+            penalties.append(penalty)
+        return members, torch.stack(penalties)
+
+    return moves
+
+
+def _gradient(function: Callable[[Params], Tensor], params: Params) -> tuple[Params, Tensor]:
+    grads, value = grad_and_value(function)(params)
+    return grads, value
+
+
+def _write(views: MemberState, moved: MemberState) -> None:
+    """Write into *views* what a step gave back as new tensors; most optimisers write into the views themselves."""
+    old: list[Any] = pytree.tree_leaves(views)
+    for view, new in zip(old, pytree.tree_leaves(moved), strict=True):
+        if new is not view:
+            view.copy_(new)
 
 
 def _scatter(members: MemberState) -> list[MemberState]:
