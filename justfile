@@ -28,14 +28,9 @@ run *options:
 report study="smoke" *options:
     .venv/bin/contilab report "$@"
 
-# time the training of the digits study in a store of its own
-bench:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    store=$(mktemp -d)
-    trap 'rm -rf "$store"' EXIT
-    .venv/bin/contilab plan manifests/digits.toml --store "$store"
-    time .venv/bin/contilab run --store "$store"
+# training speed of this machine, in samples per second
+bench *options:
+    .venv/bin/contilab bench "$@"
 
 # the image for machines without a GPU
 image *options:
