@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 from contilab.engine import streams
 from contilab.engine.memory import Integers, replay_slots, reservoir_slots
@@ -37,9 +36,16 @@ class Draw(NamedTuple):
 
 
 def unbind(draws: Draw) -> list[Draw]:
-    """Return the draws along the first axis: of a chunk its steps, of a step its members."""
-    leaves, tree = pytree.tree_flatten(draws)
-    return [pytree.tree_unflatten(parts, tree) for parts in zip(*(leaf.unbind() for leaf in leaves), strict=True)]
+    """Return the draws along the first axis: of a chunk its steps, of a step its members.
+
+    Written out, because trees would cost each step of one member 0.05 ms, 3 % of the step of an MLP 2x400.
+    """
+    replays = {name: list(zip(*(leaf.unbind() for leaf in replay), strict=True)) for name, replay in draws.replay.items()}
+    keeps = [slots.unbind() for slots in draws.keep]
+    return [
+        Draw(current, {name: Replay(*parts[place]) for name, parts in replays.items()}, tuple(keep[place] for keep in keeps))
+        for place, current in enumerate(draws.current.unbind())
+    ]
 
 
 class MemoryPlan(NamedTuple):

