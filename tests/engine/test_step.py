@@ -52,6 +52,17 @@ class TestStep:
 
         assert torch.isclose(loss, losses_alone(setup, lesson, [new, old]).mean())
 
+    def test_clipping_bounds_the_move(self, make):
+        """A gradient of norm 100 under clip_norm 0.5 and rate 0.1 moves the member by 0.05."""
+        setup = make.setup([make.run(optim=("sgd", {"lr": 0.1, "clip_norm": 0.5}))])
+        member = initial_members(setup)[0]
+        before = {name: value.clone() for name, value in member.params.items()}
+        grads = {name: torch.zeros_like(value) for name, value in before.items()}
+        grads["head.bias"][0] = 100.0
+        after, _ = make_move(setup.learner, gradient)(member, grads, Draw(torch.tensor([1]), {}, ()))
+
+        assert torch.isclose((after.params["head.bias"] - before["head.bias"]).norm(), torch.tensor(0.05), atol=1e-5)
+
     def test_padding_changes_nothing(self, make):
         """A replayed sample of weight 0 leaves loss and gradient as they are without it."""
         setup = make.setup([make.run(method="er")])

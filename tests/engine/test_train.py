@@ -77,6 +77,23 @@ class TestOutcome:
         assert files_of(outcome).keys() == {"record.jsonl", "tensors.safetensors"}
         assert (outcome.tensors["prediction"][1:] == -1).all()
 
+    def test_weights_that_explode_in_the_last_step_are_noticed(self, make):
+        """One step per task at a rate of 1e38: its loss is finite, what it leaves is not, so the run ends after that step."""
+        [outcome] = make.outcomes([make.run(optim=("sgd", {"lr": 1e38}), train=Train(steps=1, batch=16))])
+
+        assert outcome.record.diverged == {"task": 0, "step": 1}
+        assert outcome.record.accuracy == []
+
+    @pytest.mark.parametrize(
+        ("validation", "expected"), [(4, [[False, True, True], [False, False, True], [False] * 3]), (0, None)]
+    )
+    def test_validation_has_a_matrix_where_samples_are_held_out(self, make, validation, expected):
+        """Its absent cells are those of the test matrix; without validation samples there is no matrix."""
+        [outcome] = make.outcomes([make.run()], stream=make.stream(validation=validation))
+        matrix = outcome.record.validation
+
+        assert (matrix and [[cell is None for cell in row] for row in matrix]) == expected
+
     def test_parameters_are_left_out_if_asked(self, make):
         """With eval.keep_parameters = false there are none."""
         run = make.run()
