@@ -15,7 +15,7 @@ _WHY = {
     "too_big": "does not fit in 64 bits",
     "finite_number": "is not a finite number",
     "too_short": "is empty",
-    "string_pattern_mismatch": "is not such a text",
+    "string_pattern_mismatch": "is not of the accepted form",
 }
 
 
@@ -149,7 +149,4 @@ def _unknown(spot: Spot, key: str, owners: Mapping[str, list[str]]) -> tuple[str
         return "the key is an axis of the matrix", f"list its values in matrix.{key.removesuffix('.name')}"
     if not table and key.partition(".")[0] in SECTIONS:
         return "settings of runs do not stand at the top", "write them into the table overrides"
-    near = nearest(key, spot.keys)
-    return "unknown key", near + (
-        f"accepted: {names(spot.keys)}" if not near or len(spot.keys) < 10 else f"{table or 'it'} takes such keys"
-    )
+    return "unknown key", nearest(key, spot.keys).strip() or f"accepted: {names(spot.keys)}"

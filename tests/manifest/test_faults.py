@@ -81,9 +81,7 @@ class TestKeys:
         """A misspelt key is refused with the nearest known one."""
         (fault,) = _faults_of(manifest, '[overrides]\n"train.epoch" = 1')
 
-        assert fault == Fault(
-            "m.toml: overrides.train.epoch", "unknown key", 'did you mean "train.epochs"? overrides takes such keys'
-        )
+        assert fault == Fault("m.toml: overrides.train.epoch", "unknown key", 'did you mean "train.epochs"?')
 
     def test_empty_key(self, manifest) -> None:
         """An empty key is refused, and the accepted ones are listed."""
