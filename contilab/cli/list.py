@@ -1,6 +1,5 @@
 """`contilab list`: the menu, one line each; `contilab list NAME`: one entry with its settings and its paper."""
 
-import difflib
 from typing import Annotated
 
 import typer
@@ -28,13 +27,13 @@ def _menu(kind: str) -> str:
 
 
 def _explained(name: str) -> str:
-    from contilab.cli.explain import explain
+    from contilab.cli.explain import explain  # it loads pydantic, which the list itself does without
+    from contilab.manifest.wording import nearest
 
     found = [(kind, catalog.entry(kind, name)) for kind, names in catalog.KINDS.items() if name in names]
     if not found:
         names = [name for names in catalog.KINDS.values() for name in names]
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(sorted(names))}"
+        hint = nearest(name, names).strip() or f"there are {', '.join(sorted(names))}"
         raise UsageError("list", f'nothing is called "{name}"', hint=hint)
     return "\n\n".join(explain(kind, name, entry) for kind, entry in found)
 

@@ -7,9 +7,7 @@ import typer
 
 def schema() -> None:
     """Print the JSON schema of manifests."""
-    from contilab import catalog
-    from contilab.manifest.menu import Menu
     from contilab.manifest.schema import schema as manifest_schema
+    from contilab.plan.menu import catalog_menu
 
-    menu = Menu({kind: tuple(sorted(names)) for kind, names in catalog.KINDS.items()}, catalog.entry)
-    typer.echo(json.dumps(manifest_schema(menu), indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(manifest_schema(catalog_menu()), indent=2, ensure_ascii=False))
