@@ -63,14 +63,6 @@ def measure(
     return rows
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return *rows* as a table for people."""
-    heads = ("model", "method", "execution", "members", "batch", "threads", "device", "samples/s", "foreign load")
-    cells = [(*map(str, row[:7]), f"{row.samples_per_second:,.0f}", f"{row.foreign_load:.2f}") for row in rows]
-    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in (heads, *cells))
-
-
 def _seconds_per_step(setup: Setup, execution: str, rounds: int, seconds: float) -> float:
     step = _steps(setup, execution)
     step(2)  # first steps load libraries and fill caches

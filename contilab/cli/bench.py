@@ -1,12 +1,19 @@
 """`contilab bench`: how many samples per second this machine trains, by execution and number of members."""
 
 import json
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from contilab import catalog
+from contilab.cli.columns import columns
 from contilab.errors import UsageError
+
+if TYPE_CHECKING:
+    from contilab.bench.measure import Row
+
+HEADS = ("model", "method", "execution", "members", "batch", "threads", "device", "samples/s", "foreign load")
 
 
 def bench(
@@ -30,14 +37,19 @@ def bench(
     wait_passively()  # as in `contilab run`
     import torch
 
-    from contilab.bench.measure import measure, table
+    from contilab.bench.measure import measure
     from contilab.hardware.device import choose_device
     from contilab.spec.sections import Plugin
 
     torch.set_num_threads(thread_budget().count)
     where = choose_device(device).value
     rows = measure(Plugin(name=model), members=counts, method=method, batch=batch, device=where, seconds=seconds)
-    typer.echo(json.dumps([row._asdict() for row in rows], indent=1) if as_json else table(rows))
+    typer.echo(json.dumps([row._asdict() for row in rows], indent=1) if as_json else _table(rows))
+
+
+def _table(rows: Sequence["Row"]) -> str:
+    lines = [(*row[:7], f"{row.samples_per_second:,.0f}", f"{row.foreign_load:.2f}") for row in rows]
+    return columns([HEADS, *lines], right=range(len(HEADS)))
 
 
 def _counts(text: str) -> list[int]:

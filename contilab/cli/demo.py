@@ -2,10 +2,9 @@
 
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,8 @@ from contilab.cli.columns import columns
 from contilab.cli.main import tell
 
 if TYPE_CHECKING:
-    from contilab.report.runs import RunReport
+    from contilab.report.benchmark import Variant
+    from contilab.report.summary import Summary
     from contilab.runner.signals import StopFlag
     from contilab.runner.tally import Verdict
 
@@ -43,8 +43,9 @@ def demo(
 
     written = write_report(root, NAME)
     typer.echo("Split Digits, class-incremental: five tasks of two digits, all ten to be told apart at the end\n")
-    typer.echo(_table(written.runs))
-    typer.echo(_reasons(written.runs))
+    (section,) = written.page.sections
+    typer.echo(_table(section.benchmark.variants))
+    typer.echo(_reasons(section.benchmark.variants))
     typer.echo(f"{len(written.runs)} runs in {time.monotonic() - began:.0f} s")
     typer.echo(f"report: {written.path.absolute()}")
     if written.left_out:
@@ -64,36 +65,17 @@ def _trained(root: Path, stop: "StopFlag") -> "Verdict":
         return run(Order(root, study=NAME), stop, shown)
 
 
-def _table(runs: Sequence["RunReport"]) -> str:
-    methods = list(dict.fromkeys(run.cell.method for run in runs))
-    rows = [
-        [method, *(_mean_sd(_values(runs, method, metric)) for metric in SHOWN), _count(runs, method)] for method in methods
-    ]
+def _table(variants: Sequence["Variant"]) -> str:
+    rows = [[one.label, *(_percent(one.summary(name)) for name in SHOWN), one.summary("acc").n] for one in variants]
     return columns([["method", *SHOWN.values(), "seeds"], *rows], right=range(1, len(SHOWN) + 2))
 
 
-def _values(runs: Iterable["RunReport"], method: str, metric: str) -> list[float]:
-    found = (run.values[metric] for run in runs if run.cell.method == method)
-    return [100 * value for value in found if isinstance(value, float)]
-
-
-def _mean_sd(values: Sequence[float]) -> str:
-    if not values:
+def _percent(found: "Summary") -> str:
+    if found.mean is None:
         return "n/a"
-    return f"{fmean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
+    return f"{100 * found.mean:.1f}" + ("" if found.sd is None else f" ± {100 * found.sd:.1f}")
 
 
-def _reasons(runs: Iterable["RunReport"]) -> str:
-    from contilab.metrics.contract import Absent
-
-    absent = {
-        (run.cell.method, metric): value.reason
-        for run in runs
-        for metric in SHOWN
-        if isinstance(value := run.values[metric], Absent)
-    }
-    return "".join(f"n/a: {metric} of {method}: {reason}\n" for (method, metric), reason in absent.items())
-
-
-def _count(runs: Iterable["RunReport"], method: str) -> int:
-    return sum(1 for run in runs if run.cell.method == method and run.record is not None)
+def _reasons(variants: Sequence["Variant"]) -> str:
+    absent = [(name, one.label, reason) for one in variants for name in SHOWN for reason in one.summary(name).reasons]
+    return "".join(f"n/a: {name} of {label}: {reason}\n" for name, label, reason in absent)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 from contilab.errors import StoreError
 
@@ -22,11 +23,8 @@ seed = [0, 1, 2, 3, 4, 5, 6, 7]
 
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
     """Show what this machine is, allows and would choose."""
-    rows = [*_machine(), *_limits(), *_choices(), *_folders()]
     probed = _store(store)
-    width = max(len(name) for name, _ in [*rows, probed])
-    for name, text in [*rows, probed]:
-        typer.echo(f"{name.ljust(width)}  {text}")
+    typer.echo(columns([*_machine(), *_limits(), *_choices(), *_folders(), probed]))
     if probed[1].startswith("unusable"):
         raise typer.Exit(StoreError.exit_code)
 
@@ -87,8 +85,10 @@ def _engine_choices() -> dict[str, dict[str, str]]:
 
 
 def _folders() -> Iterable[Row]:
+    from contilab.data.folders import cache_folder
+
     yield "CONTILAB_DATA", os.environ.get("CONTILAB_DATA") or "not set"
-    yield "CONTILAB_CACHE", os.environ.get("CONTILAB_CACHE") or "not set: cache/ in the store"
+    yield "CONTILAB_CACHE", os.environ.get("CONTILAB_CACHE") or f"not set: {cache_folder(os.environ)}"
 
 
 def _store(root: Path) -> Row:

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from contilab.bench.load import ForeignLoad
-from contilab.bench.measure import Row, measure, table
+from contilab.bench.measure import Row, measure
 from contilab.spec.sections import Plugin
 
 SMALL = Plugin(name="mlp", settings={"hidden": [8]})
@@ -24,13 +24,6 @@ class TestMeasure:
         assert all(
             row.samples_per_second > 0 for row in json.loads(json.dumps([row._asdict() for row in rows]), object_hook=as_row)
         )
-
-    def test_table_has_a_line_per_row_and_one_of_names(self):
-        """Figures are aligned to the right under their names."""
-        lines = table([Row("mlp", "naive", "loop", 8, 32, 2, "cpu", 34200.4, 0.031)]).splitlines()
-
-        assert len({len(line) for line in lines}) == 1
-        assert lines[1].split() == ["mlp", "naive", "loop", "8", "32", "2", "cpu", "34,200", "0.03"]
 
 
 class TestForeignLoad:

@@ -357,7 +357,7 @@ class TestOptions:
 class TestBench:
     """contilab bench."""
 
-    def test_table(self, cli):
+    def test_json(self, cli):
         """A row per execution and number of members, with a positive speed."""
         code, out, _ = cli("bench", "--members", "1,2", "--seconds", 0.01, "--batch", 8, "--json")
         rows = json.loads(out)
@@ -365,6 +365,15 @@ class TestBench:
         assert code == 0
         assert {(row["execution"], row["members"]) for row in rows} >= {("loop", 1), ("loop", 2), ("vmap", 2)}
         assert all(row["samples_per_second"] > 0 for row in rows)
+
+    def test_table(self, cli):
+        """For people: the same rows under their names, figures flush right."""
+        _, out, _ = cli("bench", "--members", 1, "--seconds", 0.01, "--batch", 8)
+        heads, first, second = out.splitlines()
+
+        assert heads.split()[:4] == ["model", "method", "execution", "members"]
+        assert [line.split()[:4] for line in (first, second)] == [["mlp", "naive", way, "1"] for way in ("loop", "vmap")]
+        assert len(heads) == len(first) == len(second)
 
     @pytest.mark.parametrize("words", [("--members", "1,x"), ("--members", "0"), ("--model", "none"), ("--method", "none")])
     def test_refused(self, cli, words):
@@ -377,7 +386,8 @@ class TestDemo:
 
     @pytest.fixture(autouse=True)
     def _smaller(self, tmp_path, monkeypatch):
-        (tmp_path / "demo.toml").write_text(MANIFEST.replace('"small"', '"demo"').replace('["naive", "er"]', '["joint", "er"]'))
+        text = MANIFEST.partition("[sweep]")[0].replace('"small"', '"demo"').replace('["naive", "er"]', '["joint", "er"]')
+        (tmp_path / "demo.toml").write_text(text)
         monkeypatch.setattr("contilab.cli.demo.MANIFEST", tmp_path / "demo.toml")
 
     def test_table_and_report(self, cli, tmp_path):
