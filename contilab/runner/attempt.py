@@ -12,7 +12,6 @@ from contilab.errors import Stopped
 from contilab.metrics.compute import compute
 from contilab.records.outcome import COMPARED, Outcome, files_of
 from contilab.records.record import Record
-from contilab.runner.faults import is_environment
 from contilab.runner.logging import GroupLog
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources
@@ -21,8 +20,7 @@ from contilab.runner.tally import Tally
 from contilab.spec.group import group_address
 from contilab.spec.run import Run
 from contilab.store.claim import Claim, Published
-from contilab.store.ending import Kind
-from contilab.store.ending import environment as environment_facts
+from contilab.store.ending import Kind, is_environment
 from contilab.store.layout import short
 
 
@@ -97,10 +95,7 @@ def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:
     text = f"{type(error).__name__}: {error}"
     # the disk that failed is the one the end is written to; without it the attempt looks like a crash, which is right too
     with suppress(OSError):
-        if is_environment(error):
-            claim.end("env", **environment_facts(error))
-        else:
-            claim.fail(error)
+        claim.fail(error)
     if is_environment(error):
         tally.add_environment(place, claim.rids, error)
         log.log("group_environment_fault", level="error", error=text)

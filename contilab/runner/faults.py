@@ -1,20 +1,11 @@
-"""Which exceptions end an attempt as a fault of the environment, and how people are told of them.
-
-The store knows which errors of the operating system are the machine's fault; data and devices are known here.
-"""
+"""How people are told of a fault of the environment: a disk, data or a device that failed."""
 
 import errno
 import os
 from pathlib import Path
 
 from contilab.errors import DataError, EnvironmentFault, Fault
-from contilab.store.ending import is_environment as is_machine
-
-_LOST_DEVICE = (
-    "CUDA error",
-    "CUDA driver error",
-    "no CUDA-capable device",
-)  # torch raises a plain RuntimeError for all of them
+from contilab.store.ending import is_lost_device
 
 _WAY_OUT = {
     errno.ENOSPC: "free space on the file system of the store, then run again: finished runs are kept",
@@ -22,20 +13,6 @@ _WAY_OUT = {
     errno.EROFS: "mount the store writable, then run again",
     errno.EACCES: 'run as the owner of the store (in a container: user: "UID:GID") or share it with a group',
 }
-
-
-def is_environment(error: BaseException) -> bool:
-    """Tell whether *error* says that the disk, the data or the device failed, and not the training."""
-    return is_machine(error) or isinstance(error, DataError) or is_lost_device(error)
-
-
-def is_lost_device(error: BaseException) -> bool:
-    """Tell whether *error* says that the GPU is gone, so that no group can succeed in this process.
-
-    Running out of device memory is no such error: the next group may fit.
-    """
-    text = str(error)
-    return isinstance(error, RuntimeError) and "out of memory" not in text and any(sign in text for sign in _LOST_DEVICE)
 
 
 def fault_of(error: BaseException, place: str) -> Fault:

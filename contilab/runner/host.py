@@ -3,7 +3,6 @@
 import os
 import platform
 import socket
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,5 +14,5 @@ def host() -> dict[str, Any]:
         "system": platform.platform(),
         "image": os.environ.get("CONTILAB_IMAGE", ""),
         "pid": os.getpid(),
-        "started": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

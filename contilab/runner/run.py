@@ -12,25 +12,24 @@ from typing import NamedTuple
 
 import structlog
 
-from contilab.errors import Fault, StoreError, UsageError
+from contilab.errors import EnvironmentFault, Fault, RefusedStart, StoreError, UsageError
 from contilab.hardware.versions import versions
 from contilab.runner.attempt import Surroundings, attempt
-from contilab.runner.faults import fault_of, is_environment
+from contilab.runner.faults import fault_of
 from contilab.runner.host import host
 from contilab.runner.numerics import Acceptance
 from contilab.runner.plans import Plans
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources, resources
 from contilab.runner.signals import StopFlag
-from contilab.runner.tally import ENVIRONMENT, NO_START, TIME_OVER, Tally, Verdict
+from contilab.runner.tally import TIME_OVER, Tally, Verdict
 from contilab.spec.sections import Execution
 from contilab.store.claim import Claim
-from contilab.store.claimer import Claimer
+from contilab.store.claimer import POLL_SECONDS, Claimer
+from contilab.store.ending import is_environment
 from contilab.store.layout import short
 from contilab.store.probe import probe
 from contilab.store.store import Store, open_store
-
-POLL_SECONDS = 5.0
 
 
 class Order(NamedTuple):
@@ -62,7 +61,7 @@ def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
     except OSError as error:
         if not is_environment(error):
             raise
-        code = ENVIRONMENT if runner.tally.attempts else NO_START
+        code = (EnvironmentFault if runner.tally.attempts else RefusedStart).exit_code
         verdict = Verdict(code, (*runner.tally.faults, fault_of(error, str(order.root))))
     counts = runner.counts()
     return verdict._replace(done=counts["done"], wanted=counts["wanted"])
@@ -99,7 +98,7 @@ class Runner:
             if isinstance(found, Claim):
                 self._work(found)
                 if self.tally.is_hopeless:
-                    return Verdict(ENVIRONMENT, tuple(self.tally.faults))
+                    return Verdict(EnvironmentFault.exit_code, tuple(self.tally.faults))
             elif found.busy or self._order.wait:
                 self._stop.wait(min(claimer.pause_seconds(), max(0.0, self._deadline - time.monotonic())))
             else:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from contilab.errors import DataError, Fault, NumericsMismatch
-from contilab.runner.faults import fault_of, is_lost_device
+from contilab.errors import DataError, EnvironmentFault, Fault, RefusedStart
+from contilab.runner.faults import fault_of
+from contilab.store.ending import is_lost_device
 from contilab.store.layout import short
 
 FAULTS_IN_A_ROW = 3  # of the environment: then the next group would only fail too
-ALL_DONE, SOME_FAILED, NO_START, ENVIRONMENT, TIME_OVER = 0, 3, 4, 5, 6
+ALL_DONE, SOME_FAILED, TIME_OVER = 0, 3, 6  # exit codes; the others are those of the exceptions
 
 
 class Verdict(NamedTuple):
@@ -80,5 +81,5 @@ class Tally:
         broken = [Fault(f"{results}/{rid}", "the result is damaged", "move it away, then run again") for rid in damaged]
         faults = (*self.faults, *broken)
         if self.environment:
-            return Verdict(NO_START if self.is_data_only else ENVIRONMENT, faults)
-        return Verdict(NumericsMismatch.exit_code if faults else ALL_DONE, faults)
+            return Verdict((RefusedStart if self.is_data_only else EnvironmentFault).exit_code, faults)
+        return Verdict(SOME_FAILED if faults else ALL_DONE, faults)

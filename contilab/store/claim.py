@@ -130,7 +130,7 @@ class Claim:
             lock.release()
 
     def fail(self, error: BaseException) -> None:
-        """End the attempt with the exception that training raised: `env` for a fault of the machine, else `failed`."""
+        """End the attempt with the exception that training raised: `env` for a fault of the environment, else `failed`."""
         if is_environment(error):
             self.end("env", **environment(error))
         else:

@@ -4,7 +4,7 @@ import errno
 import traceback
 from typing import Any, Literal, get_args
 
-from contilab.errors import ContilabError, EnvironmentFault
+from contilab.errors import ContilabError, DataError, EnvironmentFault
 
 Kind = Literal["done", "released", "superseded", "failed", "env"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -12,11 +12,27 @@ KINDS: tuple[str, ...] = get_args(Kind)
 TRACEBACK_CHARACTERS = 20_000  # the end of it, which names the cause; chosen
 
 _ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE)
+_LOST_DEVICE = (
+    "CUDA error",
+    "CUDA driver error",
+    "no CUDA-capable device",
+)  # torch raises a plain RuntimeError for all of them
 
 
 def is_environment(error: BaseException) -> bool:
-    """Whether *error* is a fault of the machine, which is not charged to the group."""
-    return isinstance(error, EnvironmentFault) or (isinstance(error, OSError) and error.errno in _ENVIRONMENT)
+    """Whether *error* says that disk, data or device failed and not the training; it is not charged to the group."""
+    if isinstance(error, OSError):
+        return error.errno in _ENVIRONMENT
+    return isinstance(error, EnvironmentFault | DataError) or is_lost_device(error)
+
+
+def is_lost_device(error: BaseException) -> bool:
+    """Whether *error* says that the GPU is gone, so that no group can succeed in this process.
+
+    Running out of device memory is no such error: the next group may fit.
+    """
+    text = str(error)
+    return isinstance(error, RuntimeError) and "out of memory" not in text and any(sign in text for sign in _LOST_DEVICE)
 
 
 def failed(error: BaseException) -> dict[str, str]:
