@@ -4,7 +4,6 @@ Reserved for records of later versions, so that no other meaning is given to the
 `derived/` and `ckpt-<step>` in a working directory.
 """
 
-import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -48,11 +47,6 @@ class Layout(NamedTuple):
     def mismatches(self) -> Path:
         """One file per pair of attempts that disagree."""
         return self.root / "mismatch"
-
-    @property
-    def cache(self) -> Path:
-        """Preprocessed data and measurements, in `CONTILAB_CACHE` if that is set."""
-        return Path(os.environ.get("CONTILAB_CACHE") or self.root / "cache")
 
     def plans(self, study: str) -> Path:
         """The plans of *study*, numbered from 1; the highest is current."""

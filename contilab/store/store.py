@@ -43,11 +43,6 @@ class Store:
         """Where everything lies."""
         return Layout(self.root)
 
-    @property
-    def cache_dir(self) -> Path:
-        """Where preprocessed data and measurements are kept."""
-        return self.layout.cache
-
     def reports_dir(self, study: str) -> Path:
         """Where `report` writes unless told otherwise."""
         return self.layout.report(study)

@@ -26,7 +26,6 @@ GOLDEN = {
     "runners/uuid.json": L.runner("uuid"),
     f"locks/{B}.lock": L.lock(B),
     f"locks/{B}.3.alive": L.alive(B, 3),
-    "cache": L.cache,
     "reports/name": L.report("name"),
 }
 
@@ -43,12 +42,6 @@ class TestLayout:
         longest = (*GOLDEN.values(), L.plan("n" * 40, 999_999_999), L.alive(A, 999_999_999))
 
         assert max(len(part.encode()) for path in longest for part in path.parts) <= 80
-
-    def test_cache_elsewhere(self, monkeypatch):
-        """`CONTILAB_CACHE` moves the cache, which need not be shared."""
-        monkeypatch.setenv("CONTILAB_CACHE", "/fast")
-
-        assert L.cache == Path("/fast")
 
     def test_numbers(self):
         """Only plain numbers with the suffix count: a file of people or of a later version is no generation."""

@@ -81,10 +81,9 @@ class TestPlanned:
     """Plans are written once and read as they were."""
 
     def test_places(self, plan):
-        """Caches and reports have a place in the store."""
+        """Reports have a place in the store."""
         planned = plan()
 
-        assert planned.store.cache_dir == planned.root / "cache"
         assert planned.store.reports_dir("study") == planned.root / "reports" / "study"
 
     def test_runs_round_trip(self, plan):
