@@ -4,13 +4,10 @@ Each entry is text, "module:name", so reading the menu loads neither torch nor a
 line here; a metric is one file and one line in `contilab.metrics.table`.
 """
 
-from importlib import import_module
-from typing import Any
-
 from contilab.metrics.table import METRICS
-from contilab.spec.entry import Entry
+from contilab.spec.entry import Entry, load
 
-__all__ = ["BENCHMARKS", "KINDS", "METRICS", "MODELS", "OPTIMISERS", "STRATEGIES", "entry", "load"]
+__all__ = ["BENCHMARKS", "KINDS", "METRICS", "MODELS", "OPTIMISERS", "STRATEGIES", "entry"]
 
 BENCHMARKS = {
     "split_digits": "contilab.data.split_digits:ENTRY",
@@ -41,9 +38,3 @@ def entry(kind: str, name: str) -> Entry:
     if not isinstance(loaded, Entry):
         raise TypeError(f"{KINDS[kind][name]} is no Entry")
     return loaded
-
-
-def load(reference: str) -> Any:
-    """Return what *reference*, "module:name", points at."""
-    module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)

@@ -15,7 +15,7 @@ from contilab.engine.ensemble import MemberState, clone, initial_params
 from contilab.engine.schedule import Schedule
 from contilab.engine.step import Learner, Lesson
 from contilab.models.contract import Params
-from contilab.spec.fields import per_member
+from contilab.spec.fields import values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Plugin
 from contilab.strategies.contract import Member
@@ -87,8 +87,8 @@ def initial_members(setup: Setup) -> list[MemberState]:
 
 def _initial_member(setup: Setup, run: Run) -> MemberState:
     params = initial_params(setup.learner.model, run.seed, device=setup.device, dtype=setup.dtype)
-    rates = _values("optim", run.optim)
-    own = Member(values=_values("method", run.method), lr=rates["lr"])
+    rates = values_per_member(_settings("optim", run.optim))
+    own = Member(values=values_per_member(_settings("method", run.method)), lr=rates["lr"])
     return MemberState(
         params=params,
         optimiser=_on_device(setup.learner.optimiser.init(clone(params), rates), setup),
@@ -101,18 +101,11 @@ def _settings(kind: str, plugin: Plugin) -> Any:
     return catalog.entry(kind, plugin.name).settings(**plugin.settings)
 
 
-def _values(kind: str, plugin: Plugin) -> dict[str, Any]:
-    settings = _settings(kind, plugin)
-    kind_of_settings: type = type(settings)
-    return {name: getattr(settings, name) for name in per_member(kind_of_settings)}
-
-
 def _memory_plan(run: Run, learner: Learner, head_rows: int) -> MemoryPlan:
     names = learner.strategy.replay
     if run.memory is None:
         return MemoryPlan(capacity=0, batch=0, names=names, every_epoch=False)
-    per_class = run.memory.per_class or 0
-    capacity = run.memory.total if run.memory.total is not None else per_class * head_rows
+    capacity = run.memory.capacity(head_rows)
     batch = run.train.batch if run.memory.batch == "train" else run.memory.batch
     return MemoryPlan(capacity=capacity, batch=batch, names=names, every_epoch=run.memory.insert == "every_epoch")
 

@@ -5,9 +5,9 @@ too. A new metric is one file and one line.
 """
 
 from functools import cache
-from importlib import import_module
 
 from contilab.metrics.contract import Metric
+from contilab.spec.entry import load
 
 METRICS = {
     "acc": "contilab.metrics.accuracy:ACC",
@@ -52,8 +52,7 @@ METRICS = {
 @cache
 def metric(name: str) -> Metric:
     """Return the metric *name*; KeyError if the menu has no such name."""
-    module, _, attribute = METRICS[name].partition(":")
-    loaded = getattr(import_module(module), attribute)
+    loaded = load(METRICS[name])
     if not isinstance(loaded, Metric):
         raise TypeError(f"{METRICS[name]} is no Metric")
     return loaded

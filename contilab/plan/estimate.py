@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from contilab.data.contract import Source
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
-from contilab.spec.fields import per_member
+from contilab.spec.fields import per_member, values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Plugin
 from contilab.strategies.contract import Member, Strategy
@@ -95,13 +95,12 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
     states = _states(run, menu, strategy, params)
     numbers = sum(value.numel() for value in params.values())
     samples = _samples(run, source, strategy)
+    slots = run.memory.capacity(source.head_rows) if run.memory else 0
     importance = strategy.importance.samples * run.benchmark.tasks if strategy.importance else 0
     return _Cost(
         samples=samples,
         flops=3 * model.flops * (samples + importance),  # a backward pass costs two forward passes
-        member_bytes=3 * FLOAT_BYTES * numbers
-        + states
-        + 8 * _capacity(run, source),  # parameters, gradients, updated parameters
+        member_bytes=3 * FLOAT_BYTES * numbers + states + 8 * slots,  # parameters, gradients, updated parameters
         shared_bytes=FLOAT_BYTES * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
@@ -127,12 +126,6 @@ def _samples(run: Run, source: Source, strategy: Strategy) -> int:
     return run.benchmark.tasks * (new + steps * replayed * len(strategy.replay))
 
 
-def _capacity(run: Run, source: Source) -> int:
-    if run.memory is None:
-        return 0
-    return run.memory.total if run.memory.total is not None else (run.memory.per_class or 0) * source.head_rows
-
-
 def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> int:
     rows = 2 if strategy.stages == "joint" else run.benchmark.tasks + 1
     predictions = source.test_samples * (8 * rows + 2)  # two int16 and one float32 per row; the target, int16
@@ -146,6 +139,4 @@ def _built(menu: Menu, kind: str, plugin: Plugin, *further: Any) -> Any:
 
 
 def _values(menu: Menu, kind: str, plugin: Plugin) -> dict[str, Any]:
-    settings = menu.entry(kind, plugin.name).settings
-    filled = settings(**plugin.settings)
-    return {name: getattr(filled, name) for name in per_member(settings)}
+    return values_per_member(menu.entry(kind, plugin.name).settings(**plugin.settings))

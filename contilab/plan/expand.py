@@ -10,7 +10,7 @@ from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
-from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Plugin, Train
+from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Train, plugin_from
 from contilab.spec.study import Cell
 
 
@@ -69,10 +69,10 @@ def _run(cell: ResolvedCell, menu: Menu, data: Data, seed: int) -> Run:
     return Run(
         benchmark=_benchmark(cell),
         data=data,
-        model=_plugin(tables["model"]),
-        optim=_plugin(tables["optim"]),
+        model=plugin_from(tables["model"]),
+        optim=plugin_from(tables["optim"]),
         train=Train(**tables["train"]),
-        method=_plugin(tables["method"]),
+        method=plugin_from(tables["method"]),
         memory=Memory(**tables["memory"]) if "memory" in tables else None,
         eval=Eval(**tables["eval"]),
         engine=Numerics(**_part(tables["engine"], Numerics)),
@@ -91,10 +91,6 @@ def _cell(cell: ResolvedCell, runs: dict[int, str]) -> Cell:
         execution=Execution(**_part(cell.settings["engine"], Execution)),
         runs=runs,
     )
-
-
-def _plugin(table: Mapping[str, Any]) -> Plugin:
-    return Plugin(name=table["name"], settings={key: value for key, value in table.items() if key != "name"})
 
 
 def _part(table: Mapping[str, Any], section: type) -> dict[str, Any]:

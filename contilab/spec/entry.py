@@ -6,6 +6,7 @@ ends with `ENTRY = Entry(...)`; one line of `contilab.catalog` points at it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 
@@ -31,3 +32,13 @@ class Entry:
     settings: type = NoSettings
     paper: str = ""
     uses_memory: bool = False
+
+
+def load(reference: str) -> object:
+    """Return what *reference*, "module:name", points at.
+
+    >>> load("math:pi")
+    3.141592653589793
+    """
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)

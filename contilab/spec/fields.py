@@ -34,3 +34,9 @@ def markers(settings: type, name: str) -> tuple[Any, ...]:
 def per_member(settings: type) -> tuple[str, ...]:
     """Return the names of the fields of *settings* that are taken per member."""
     return tuple(field.name for field in fields(settings) if PER_MEMBER in markers(settings, field.name))
+
+
+def values_per_member(settings: object) -> dict[str, Any]:
+    """Return what *settings*, an instance of a settings dataclass, say of the fields that are taken per member."""
+    kind: type = type(settings)
+    return {name: getattr(settings, name) for name in per_member(kind)}

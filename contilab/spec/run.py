@@ -15,6 +15,7 @@ from contilab.spec.sections import (
     Numerics,
     Plugin,
     Train,
+    plugin_from,
     table,
 )
 
@@ -69,9 +70,7 @@ def run_from(spec: Mapping[str, Any]) -> Run:
         raise ValueError(f"the scheme is {spec.get('v')!r}, this version reads {SCHEME!r}")
     config = dict(spec["config"])
     sections: dict[str, Any] = {name: kind(**config.pop(name)) for name, kind in _TYPED.items() if name in config}
-    for name in ("model", "optim", "method"):
-        settings = dict(config.pop(name))
-        sections[name] = Plugin(name=settings.pop("name"), settings=settings)
+    sections |= {name: plugin_from(config.pop(name)) for name in ("model", "optim", "method")}
     return Run(**{"memory": None, **sections, **config, "seed": spec["seed"]})
 
 

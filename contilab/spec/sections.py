@@ -4,6 +4,7 @@ Keys are final: they are part of every address. A key added after the first rele
 it has its default, which must then mean the old behaviour; it goes into `ADDED_LATER`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal
 
@@ -71,6 +72,10 @@ class Memory:
     policy: Annotated[Literal["reservoir"], Doc("which samples are kept")] = "reservoir"
     insert: Annotated[Literal["first_epoch", "every_epoch"], Doc("when samples are offered")] = "first_epoch"
 
+    def capacity(self, head_rows: int) -> int:
+        """Return how many entries it holds (M); *per_class* counts for each of *head_rows* classes."""
+        return self.total if self.total is not None else (self.per_class or 0) * head_rows
+
 
 @dataclass(frozen=True, kw_only=True)
 class Eval:
@@ -96,6 +101,11 @@ class Execution:
     max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
     threads: Annotated[Annotated[int, Ge(1)] | Literal["auto"], Doc("threads of the process")] = "auto"
     device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"
+
+
+def plugin_from(table: Mapping[str, Any]) -> Plugin:
+    """Return the plugin of a plain *table*: its name, and the other keys as its settings."""
+    return Plugin(name=table["name"], settings={key: value for key, value in table.items() if key != "name"})
 
 
 def table(section: Any) -> dict[str, Any]:
