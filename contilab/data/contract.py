@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from contilab.spec.sections import Benchmark, Data
+from contilab.spec.sections import Data
 
 
 class Dataset(NamedTuple):
@@ -54,6 +54,3 @@ class Source(NamedTuple):
     train_samples: int  # of all tasks, before validation is held out
     test_samples: int
     load: Callable[[], Stream]
-
-
-MakeSource = Callable[[Benchmark], Source]

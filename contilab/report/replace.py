@@ -2,15 +2,15 @@
 
 import os
 from pathlib import Path
-from uuid import uuid4
 
+from contilab.disk.put_new import temp_beside
 from contilab.disk.sync import make_dir, sync_dir, write_synced
 from contilab.errors import EnvironmentFault
 
 
 def replace(path: Path, data: bytes) -> None:
     """Give *path* the content *data*; EnvironmentFault if its folder cannot be written."""
-    temp = path.with_name(f".tmp-{uuid4().hex}")
+    temp = temp_beside(path)
     try:
         make_dir(path.parent)
         try:

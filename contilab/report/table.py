@@ -9,6 +9,7 @@ from contilab.metrics.table import METRICS, metric
 from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.numbers import number
 from contilab.report.runs import RunReport
+from contilab.store.layout import short
 
 HEADLINE = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
 
@@ -66,7 +67,7 @@ class Notes:
 def headline(benchmark: Benchmark) -> Table:
     """Return variant by metric: mean, sd and n; metrics that no variant has are named in a note instead."""
     notes = Notes()
-    metrics = [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
+    metrics = _measured(benchmark)
     lines = tuple(
         Line(variant.label, _mixed(variant), tuple(_summary(variant, item, notes) for item in metrics))
         for variant in benchmark.variants
@@ -93,9 +94,9 @@ def every_metric(benchmark: Benchmark) -> Table:
 def per_seed(benchmark: Benchmark) -> Table:
     """Return run by metric: the values behind the means, the state of each run and the beginning of its address."""
     notes = Notes()
-    metrics = [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
+    metrics = _measured(benchmark)
     lines = tuple(
-        Line(variant.label, "", (Entry(str(run.seed)), Entry(run.state), *_values(run, metrics, notes), Entry(run.rid[:12])))
+        Line(variant.label, "", (Entry(str(run.seed)), Entry(run.state), *_values(run, metrics, notes), Entry(short(run.rid))))
         for variant in benchmark.variants
         for run in variant.runs
     )
@@ -106,6 +107,11 @@ def per_seed(benchmark: Benchmark) -> Table:
         Column("run", "the first 12 digits of the address of the run"),
     )
     return Table("method", columns, lines, notes.items)
+
+
+def _measured(benchmark: Benchmark) -> list[Metric]:
+    """Return the metrics of the headline that some variant has."""
+    return [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
 
 
 def _column(item: Metric) -> Column:
