@@ -98,15 +98,17 @@ class TestPlan:
 
     def test_hash_seeds(self, tmp_path: Path) -> None:
         """Another process with another hash seed writes the same bytes under the same names."""
-        program = f"from pathlib import Path; from contilab.plan.enqueue import enqueue; enqueue(Path.cwd(), {TEXT!r})"
-        stores = []
-        for seed in ("1", "2"):
-            root = tmp_path / seed
-            root.mkdir()
-            subprocess.run([sys.executable, "-c", program], cwd=root, env={**os.environ, "PYTHONHASHSEED": seed}, check=True)
-            stores.append({name: content for name, (content, _) in _files(root).items()})
+        program = (
+            f"import sys, pathlib; from contilab.plan.enqueue import enqueue; enqueue(pathlib.Path(sys.argv[1]), {TEXT!r})"
+        )
+        here, there = tmp_path / "here", tmp_path / "there"
+        other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+        enqueue(here, TEXT)
+        subprocess.run([sys.executable, "-c", program, there], env={**os.environ, "PYTHONHASHSEED": other}, check=True)
 
-        assert stores[0] == stores[1]
+        assert {name: content for name, (content, _) in _files(here).items()} == {
+            name: content for name, (content, _) in _files(there).items()
+        }
 
 
 class TestRefusals:
