@@ -50,7 +50,12 @@ class TestProfiles:
         presets = read_profile("cpu").presets
         digits, mnist = presets["split_digits_class"], presets["split_mnist_class"]
 
-        assert [digits[key] for key in ("model.hidden", "optim.lr", "train.batch", "train.epochs")] == [[100, 100], 0.05, 10, 10]
+        assert [digits[key] for key in ("model.hidden", "optim.lr", "train.batch", "train.epochs")] == [
+            [100, 100],
+            0.05,
+            10,
+            10,
+        ]
         assert [mnist[key] for key in ("model.hidden", "optim.lr", "train.batch", "train.epochs")] == [[400, 400], 0.1, 64, 1]
         assert {name: settings["benchmark.scenario"] for name, settings in presets.items()} == {
             name: name.rpartition("_")[2] for name in presets
