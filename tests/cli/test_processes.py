@@ -119,22 +119,24 @@ class TestSignals:
         assert [claim["n"] for claim in records(tmp_path, "*/*.json")] == [1, 2]
 
 
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory):
+    """A store with 1,000 runs, half of them with a result; status writes nothing, so its tests share it."""
+    root = tmp_path_factory.mktemp("thousand")
+    enqueue(root, MANIFEST, ["matrix.seed=[" + ",".join(map(str, range(500))) + "]", "engine.max_members=8"])
+    for rid in open_store(root).study("many").rids[:500]:
+        place = root / "results" / rid
+        place.mkdir()
+        files = {name: {"sha256": "", "size": 2, "compared": False} for name in ("record.jsonl", "env.json", "log.jsonl")}
+        for name in files:
+            (place / name).write_text("{}")
+        who = {"rid": rid, "gid": "0" * 64, "n": 1, "runner": "r", "state": "finished", "circumstances": {}, "acc": None}
+        (place / "MANIFEST.json").write_text(json.dumps({**who, "files": files}))
+    return root
+
+
 class TestStatus:
     """contilab status on a large store."""
-
-    @pytest.fixture
-    def thousand(self, tmp_path):
-        """A store with 1,000 runs, half of them with a result."""
-        enqueue(tmp_path, MANIFEST, ["matrix.seed=[" + ",".join(map(str, range(500))) + "]", "engine.max_members=8"])
-        for rid in open_store(tmp_path).study("many").rids[:500]:
-            place = tmp_path / "results" / rid
-            place.mkdir()
-            files = {name: {"sha256": "", "size": 2, "compared": False} for name in ("record.jsonl", "env.json", "log.jsonl")}
-            for name in files:
-                (place / name).write_text("{}")
-            who = {"rid": rid, "gid": "0" * 64, "n": 1, "runner": "r", "state": "finished", "circumstances": {}, "acc": None}
-            (place / "MANIFEST.json").write_text(json.dumps({**who, "files": files}))
-        return tmp_path
 
     def test_answers_at_once(self, thousand, monkeypatch):
         """It answers in less than half a second, start of the program included."""

@@ -1,6 +1,5 @@
 """Claims about the state of runs."""
 
-import json
 import os
 import subprocess
 import sys
@@ -142,25 +141,11 @@ class TestStudyStatus:
         with claim(planned):
             assert counts(study_status(planned.store, planned.study)) == {"running": 2, "waiting": 2}
 
-    def test_a_thousand_runs(self, plan):
-        """With 1,000 runs, half of them done, status takes under 0.5 s, start of Python included, without heavy imports."""
-        planned = plan(groups=125, members=8)
-        for rid in planned.rids[:500]:
-            directory = planned.store.result_dir(rid)
-            directory.mkdir()
-            files = {name: {"sha256": "", "size": 1, "compared": False} for name in "abcdef"}
-            for name in files:
-                (directory / name).write_bytes(b"1")
-            manifest = {"rid": rid, "gid": "", "n": 1, "runner": "", "state": "finished", "files": files}
-            (directory / MANIFEST).write_text(json.dumps(manifest))
-        seconds = []
-        for _ in range(3):  # the best of three: the machine may be busy with other tests
-            started = time.monotonic()
-            done = subprocess.run([sys.executable, "-c", SCRIPT, planned.root], capture_output=True, text=True, check=True)
-            seconds.append(time.monotonic() - started)
+    def test_imports_nothing_heavy(self, drained):
+        """A process that asks for the states loads neither torch nor numpy, nor what validates, nor locks."""
+        done = subprocess.run([sys.executable, "-c", SCRIPT, drained.root], capture_output=True, text=True, check=False)
 
-        assert done.stdout == "{'done': 500, 'waiting': 500}\n"
-        assert min(seconds) < 0.5
+        assert (done.stdout, done.stderr) == ("{'done': 2}\n", "")
 
 
 class TestScale:
