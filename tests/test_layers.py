@@ -1,6 +1,6 @@
 """The house keeps its layers: imports point down, files are short, and package roots are empty.
 
-The table is that of the architecture. Imports are read from the source of every file, so lazy and typing-only ones count.
+The table of layers stands below. Imports are read from the source of every file, so lazy and typing-only ones count.
 """
 
 import ast

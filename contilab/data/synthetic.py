@@ -1,6 +1,6 @@
 """Synthetic Gaussians: six classes in 20 dimensions, each one normal cloud; made, not stored, and the same bytes everywhere.
 
-methods.md (f): class means N(0, 9 I), samples N(mean, I), 200 training and 100 test samples per class. The digest names the
+Class means N(0, 9 I), samples N(mean, I), 200 training and 100 test samples per class. The digest names the
 generator and its parameters.
 """
 

@@ -1,4 +1,4 @@
-"""Which head rows are active: the training mask S(x) of a sample and the evaluation mask of a task (methods.md (a)).
+"""Which head rows are active: the training mask S(x) of a sample and the evaluation mask of a task.
 
 T tasks, C head rows. A stage is what is trained in one go: task *stage*, or all tasks at once in joint training.
 """

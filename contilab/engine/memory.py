@@ -1,4 +1,4 @@
-"""Replay memory: which slot a sample takes and which slots are replayed (methods.md (c)).
+"""Replay memory: which slot a sample takes and which slots are replayed.
 
 A member's memory is one tensor [M + 1] of sample indices; slot M is the bin for samples that are not kept, so insertion always
 has the same shape. How many samples were offered before a step follows from the step alone, so the slots of many steps are

@@ -1,4 +1,4 @@
-"""The training step of one member, in the order in which it is executed (methods.md (b)).
+"""The training step of one member, in the order in which it is executed.
 
 Draw B' from memory; loss and gradient; gradient transform; parameter update; insert B into memory. So no sample is replayed in
 the step in which it arrives. The step has two halves, because ensembles gain from different forms of them: `learn`, where the

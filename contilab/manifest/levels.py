@@ -11,7 +11,7 @@ from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
 
-BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: methods.md (b)
+BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
 
 
 class Level(NamedTuple):

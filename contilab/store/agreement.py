@@ -4,7 +4,7 @@ from typing import Any
 
 from contilab.store.result import Manifest
 
-ACC_TOLERANCE = 0.05  # the equality rule of the methods: finds a wrong run, not rounding
+ACC_TOLERANCE = 0.05  # chosen: finds a wrong run, not rounding
 
 
 def disagreement(kept: Manifest, late: Manifest) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ class TestDraws:
         assert all_steps(setup, draws, stage, 1) == all_steps(setup, draws, stage, 64)
 
     def test_are_the_same_from_any_step_on(self, make):
-        """Draws made anew from step 3 on are those of an uninterrupted stage; cases 42 and 43."""
+        """Draws made anew from step 3 on are those of an uninterrupted stage."""
         setup, draws = draws_of(make, (0, 1))
         again = Draws((0, 1), setup.plan, device=setup.device, dtype=setup.dtype)
         stage = setup.stages[2]
@@ -59,14 +59,14 @@ class TestDraws:
         assert torch.equal(one.replay["replay"].slots[:, 0], many.replay["replay"].slots[:, 1])
 
     def test_differ_between_seeds(self, make):
-        """Two seeds see other batches; case 40."""
+        """Two seeds see other batches."""
         setup, draws = draws_of(make, (0, 1))
         current = draws.chunk(setup.stages[0], setup.stages[0].schedule.chunk(0, 1)).current[0]
 
         assert not torch.equal(current[0], current[1])
 
     def test_epochs_have_orders_of_their_own(self, make):
-        """The second epoch of a task is not in the order of the first; case 42."""
+        """The second epoch of a task is not in the order of the first."""
         setup, draws = draws_of(make, (0,))
         stage = setup.stages[0]
         steps = [step for step, *_ in all_steps(setup, draws, stage, 1)]

@@ -52,7 +52,7 @@ class TestVmap:
     @every_method
     @every_model
     def test_loss_and_gradients_of_one_step_equal_the_loop(self, make, method, model):
-        """Rule (a): in float32, with the state of a task behind, they agree within 1e-5 of their largest entry."""
+        """In float32, with the state of a task behind, they agree within 1e-5 of their largest entry."""
         looped, mapped = (one_step(make, method, model, way) for way in ("loop", "vmap"))
 
         assert largest_relative_gap(looped, mapped) < 1e-5
@@ -61,7 +61,7 @@ class TestVmap:
     @every_model
     @every_optimiser
     def test_twenty_steps_in_float64_equal_the_loop(self, make, method, model, optim):
-        """Rule (b): parameters after 21 float64 steps over three tasks agree within 1e-9."""
+        """Parameters after 21 float64 steps over three tasks agree within 1e-9."""
         train = Train(steps=7, batch=16)
         runs = [make.run(seed, method, model=(model, {}), optim=(optim, {"lr": 0.01}), train=train) for seed in range(3)]
         looped, mapped = (make.outcomes(runs, way, dtype=torch.float64) for way in ("loop", "vmap"))
@@ -71,7 +71,7 @@ class TestVmap:
     @every_method
     @every_optimiser
     def test_moving_members_together_equals_moving_them_alone(self, make, method, optim, monkeypatch):
-        """The form for a GPU, the second half of the step vmapped as well, keeps rule (b) too."""
+        """The form for a GPU, the second half of the step vmapped as well, agrees within 1e-9 too."""
         train = Train(steps=7, batch=16)
         runs = [make.run(seed, method, optim=(optim, {"lr": 0.01, "clip_norm": 1.0}), train=train) for seed in range(3)]
         alone = make.outcomes(runs, "vmap", dtype=torch.float64)
@@ -151,7 +151,7 @@ class TestInitialWeights:
     """How members begin."""
 
     def test_seeds_differ_and_repeat(self, make):
-        """Three seeds begin at three different weights, and again at the same ones; cases 3 and 40."""
+        """Three seeds begin at three different weights, and again at the same ones."""
         setup = make.setup([make.run(seed) for seed in (0, 1, 2, 0)])
         heads = [member.params["head.weight"] for member in initial_members(setup)]
 

@@ -49,7 +49,7 @@ class TestChoose:
         assert "naive" in chosen.execution.reason
 
     def test_a_device_that_is_not_there_is_refused(self, make):
-        """Asking for a far CUDA device raises before anything is trained; case 16."""
+        """Asking for a far CUDA device raises before anything is trained."""
         runs = [make.run()]
         with pytest.raises(DeviceError):
             choose(runs, Execution(device="cuda:63"), make.setup(runs).learner)

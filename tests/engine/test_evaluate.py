@@ -56,7 +56,7 @@ class TestEvaluate:
         assert not marks_of([[float("nan"), 0, 0, 0], [0, 0, 0, 0]], [0, 2]).is_finite
 
     def test_permuted_task_numbers_leave_class_incremental_predictions(self, make):
-        """With all tasks learned, predictions and the accuracy of each task are the same under any numbering; case 39."""
+        """With all tasks learned, predictions and the accuracy of each task are the same under any numbering."""
         setup = make.setup([make.run()])
         model, params = setup.learner.model, initial_members(setup)[0].params
         order = [2, 0, 1]
@@ -69,7 +69,7 @@ class TestEvaluate:
         assert sorted(other.prediction.tolist()) == sorted(plain.prediction.tolist())
 
     def test_draws_nothing_and_writes_nothing(self, make):
-        """Parameters and the random states of torch and NumPy are the same before and after; case 40."""
+        """Parameters and the random states of torch and NumPy are the same before and after."""
         setup = make.setup([make.run()])
         params = initial_members(setup)[0].params
         before = {name: value.clone() for name, value in params.items()}

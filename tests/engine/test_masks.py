@@ -1,4 +1,4 @@
-"""Which head rows are active, by scenario (methods.md (a)). Two tasks with rows 0, 1 and 2, 3."""
+"""Which head rows are active, by scenario. Two tasks with rows 0, 1 and 2, 3."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replay memory: reservoir sampling and draws without replacement (methods.md (c))."""
+"""Replay memory: reservoir sampling and draws without replacement."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ class TestReservoir:
 
     @pytest.mark.parametrize("batches", [[3], [3, 7], [3, 7, 7], [3] + [10] * 20])
     def test_occupancy_is_the_smaller_of_capacity_and_offers(self, batches):
-        """Tasks of 3, then more samples: 10 slots hold min(10, offered) distinct samples, the rest is empty; case 37."""
+        """Tasks of 3, then more samples: 10 slots hold min(10, offered) distinct samples, the rest is empty."""
         held = filled(10, batches)[0]
         kept = held[held >= 0]
 

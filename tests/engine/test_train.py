@@ -126,7 +126,7 @@ class TestEquivalences:
     """Settings under which two methods are the same numbers."""
 
     def test_no_memory_is_naive(self, make):
-        """Experience replay from a memory of 0 is naive training bit by bit; case 37."""
+        """Experience replay from a memory of 0 is naive training bit by bit."""
         [replay] = make.outcomes([make.run(method="er", memory=Memory(total=0, batch=8))])
         [naive] = make.outcomes([make.run()])
 
@@ -161,7 +161,7 @@ class TestEquivalences:
         assert outcome.record.cost.train_steps == 21
 
     def test_evaluation_leaves_training_as_it_is(self, make):
-        """The stages alone, without one evaluation, end at the same bits as the whole run; case 40."""
+        """The stages alone, without one evaluation, end at the same bits as the whole run."""
         setup = make.setup([make.run(3, "er")])
         draws = Draws([3], setup.plan, device=setup.device, dtype=setup.dtype)
         session = Session(setup, loop(setup.learner), draws, silent())
