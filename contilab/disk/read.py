@@ -19,13 +19,13 @@ def read_bytes(path: Path) -> bytes | None:
     return _unless_gone(path.read_bytes)
 
 
-def read_json(path: Path) -> Any:
-    """Return the JSON value in *path*, or None if it is not there or not JSON."""
-    data = read_bytes(path)
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the JSON object in *path*; empty if the file is not there or holds anything else."""
     try:
-        return None if data is None else json.loads(data)
+        table = json.loads(read_bytes(path) or b"{}")
     except ValueError:
-        return None
+        return {}
+    return table if isinstance(table, dict) else {}
 
 
 def names(directory: Path) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from contilab.metrics.compute import compute
 from contilab.metrics.contract import Absent, Value
 from contilab.metrics.table import METRICS
-from contilab.records.outcome import read_record, read_tensors
+from contilab.records.outcome import Arrays, read_record, read_tensors
 from contilab.records.record import Record
 from contilab.spec.study import Cell, Study
 from contilab.store.result import altered, complete
@@ -53,7 +53,7 @@ def read_runs(store: Store, study: Study) -> list[RunReport]:
 
 class _Result(NamedTuple):
     record: Record
-    tensors: Any
+    tensors: Arrays
     circumstances: Mapping[str, Any]
 
 

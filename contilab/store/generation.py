@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from contilab.disk.read import names, read_json
+from contilab.disk.read import names, read_table
 from contilab.store.layout import Layout, numbers
 
 
@@ -41,10 +41,8 @@ def highest(layout: Layout, gid: str) -> int:
 
 def generation(layout: Layout, gid: str, n: int) -> Generation:
     """Read generation *n* of *gid*. What is unreadable stays empty: the names alone carry the protocol."""
-    claim = read_json(layout.claim(gid, n))
     is_ended = layout.end(gid, n).name in names(layout.claims(gid))
-    end = read_json(layout.end(gid, n)) if is_ended else None
-    return Generation(n, claim if isinstance(claim, dict) else {}, (end if isinstance(end, dict) else {}) if is_ended else None)
+    return Generation(n, read_table(layout.claim(gid, n)), read_table(layout.end(gid, n)) if is_ended else None)
 
 
 def last_generation(layout: Layout, gid: str) -> Generation | None:

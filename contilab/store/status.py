@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from contilab.disk.read import read_json
+from contilab.disk.read import read_table
 from contilab.spec.study import Study
 from contilab.store.generation import Generation, last_generation
 from contilab.store.layout import short
@@ -90,8 +90,7 @@ def _group_status(store: Store, gid: str, hosts: dict[str, str]) -> RunStatus:
 
 def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) -> RunStatus:
     path = store.layout.beat(gid, last.n)
-    beat: Any = read_json(path)
-    facts = beat if isinstance(beat, dict) else {}
+    facts = read_table(path)
     try:
         age = max(time.time() - path.stat().st_mtime, 0.0)
     except OSError:  # no beat yet
@@ -110,7 +109,6 @@ def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) ->
 
 def _who(store: Store, last: Generation, hosts: dict[str, str]) -> str:
     if last.runner not in hosts:
-        facts = read_json(store.layout.runner(last.runner))
-        host = facts.get("host") if isinstance(facts, dict) else None
+        host = read_table(store.layout.runner(last.runner)).get("host")
         hosts[last.runner] = str(host or short(last.runner))
     return hosts[last.runner]

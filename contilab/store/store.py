@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from contilab.disk.put_new import put_all, put_new
-from contilab.disk.read import names, read_bytes, read_json
+from contilab.disk.read import names, read_bytes, read_table
 from contilab.disk.sync import make_dir, sync_dir
 from contilab.errors import StoreError, UsageError
 from contilab.spec.canonical import canonical
@@ -142,8 +142,8 @@ class Store:
 
     def mismatches(self) -> list[dict[str, Any]]:
         """Return the records of attempts that disagree about one run."""
-        found = (read_json(self.layout.mismatches / name) for name in names(self.layout.mismatches))
-        return [record for record in found if isinstance(record, dict)]
+        found = (read_table(self.layout.mismatches / name) for name in names(self.layout.mismatches))
+        return [record for record in found if record]
 
     def add_runner(self, uuid: str, facts: Mapping[str, Any]) -> None:
         """Write down who a runner is (host, image, start), for people."""

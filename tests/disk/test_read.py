@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from contilab.disk.read import names, read_bytes, read_json
+from contilab.disk.read import names, read_bytes, read_table
 
 
 def stale(times, answer):
@@ -25,9 +25,9 @@ class TestReading:
     """Gone is an answer."""
 
     def test_missing(self, tmp_path):
-        """A missing file is None, a missing directory has no names."""
+        """A missing file is None, or an empty table; a missing directory has no names."""
         assert read_bytes(tmp_path / "missing") is None
-        assert read_json(tmp_path / "missing") is None
+        assert read_table(tmp_path / "missing") == {}
         assert names(tmp_path / "missing") == []
 
     def test_names_leave_temps_out(self, tmp_path):
@@ -37,11 +37,14 @@ class TestReading:
 
         assert names(tmp_path) == ["a", "b"]
 
-    def test_half_json(self, tmp_path):
-        """Half a JSON file is no value."""
-        (tmp_path / "half").write_bytes(b'{"a": ')
+    @pytest.mark.parametrize(
+        ("data", "table"), [(b'{"a": 1}', {"a": 1}), (b'{"a": ', {}), (b"[1]", {}), (b"", {}), (b"\xff", {})]
+    )
+    def test_table(self, tmp_path, data, table):
+        """Half a JSON file, or one that holds no object, is an empty table."""
+        (tmp_path / "file").write_bytes(data)
 
-        assert read_json(tmp_path / "half") is None
+        assert read_table(tmp_path / "file") == table
 
     def test_stale_handle_is_opened_again(self, tmp_path, monkeypatch):
         """A stale handle is tried again and then read."""

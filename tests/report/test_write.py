@@ -1,8 +1,5 @@
 """How the files of a report are written."""
 
-import subprocess
-import sys
-
 import pytest
 
 from contilab.errors import EnvironmentFault
@@ -56,10 +53,3 @@ class TestFiles:
 
         assert len(done.missing) == 3
         assert "3 of 3 runs have no result: waiting" in done.path.read_text()
-
-    def test_no_torch(self):
-        """Neither writing nor loading a report needs torch."""
-        code = "import sys, contilab.report.write, contilab.report; print('torch' in sys.modules)"
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-        assert out.stdout.strip() == "False"
