@@ -14,8 +14,8 @@ from contilab.manifest.menu import Menu
 from contilab.manifest.profile import profile_names
 from contilab.manifest.wording import Pattern, shown
 from contilab.spec.sections import Seed
+from contilab.spec.study import NAME
 
-NAME = r"^[a-z0-9][a-z0-9._-]{0,39}$"
 DEFAULT_PROFILE = "cpu"
 Used = dict[str, tuple[str, ...]]  # names of plugins, per kind
 
@@ -38,7 +38,7 @@ def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) 
     }
     by_preset = {name: _Slot(settings, f"settings of {name}") for name in presets}
     slots = {
-        "name": _Slot(Annotated[str, Field(pattern=NAME), _NAME_WORDS], "name of the study", ...),
+        "name": _Slot(Annotated[str, Field(pattern=f"^{NAME}$"), _NAME_WORDS], "name of the study", ...),
         "profile": _Slot(Literal[profile_names()], "defaults and presets", DEFAULT_PROFILE),
         "matrix": _Slot(_model("matrix", {**_required_axes(menu, presets), **axes}), "every combination is a cell", ...),
         "overrides": _Slot(settings, "settings of every run"),

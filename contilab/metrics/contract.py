@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from contilab.records.record import Cost
+from contilab.spec.sections import Scenario
 
 if TYPE_CHECKING:
     import numpy as np
 
-Scenario = Literal["task", "class", "domain"]
 Row = tuple[float | None, ...]
 
 

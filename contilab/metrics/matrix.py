@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from contilab.errors import InputError
-from contilab.metrics.contract import Evidence, Metric, Row, Scenario, Value
+from contilab.metrics.contract import Evidence, Metric, Row, Value
 from contilab.metrics.table import METRICS, metric
+from contilab.spec.sections import Scenario
 
 
 def from_matrix(

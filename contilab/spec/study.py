@@ -7,6 +7,7 @@ from typing import Any
 from contilab.spec.sections import Execution
 
 SCHEME = "contilab.study/1"
+NAME = "[a-z0-9][a-z0-9._-]{0,39}"  # of a study: also the name of its folder
 
 
 @dataclass(frozen=True, kw_only=True)

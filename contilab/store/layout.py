@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-STUDY_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+from contilab.spec.study import NAME
+
+STUDY_NAME = re.compile(NAME)
 ADDRESS = re.compile(r"[0-9a-f]{64}")
 DIRECTORIES = ("studies", "runs", "groups", "claims", "work", "results", "mismatch", "runners", "locks", "cache", "reports")
 
