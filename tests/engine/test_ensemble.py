@@ -83,7 +83,7 @@ class TestVmap:
         assert largest_gap([one.parameters for one in alone], [one.parameters for one in together]) < 1e-9
 
     @every_method
-    def test_an_optimiser_that_returns_new_tensors_is_followed(self, make, method, monkeypatch):
+    def test_an_optimiser_that_returns_new_tensors_is_followed(self, make, method):
         """Plain functional descent, which writes nothing in place, ends where descent in place does."""
         runs = [make.run(seed, method) for seed in range(2)]
         in_place = make.outcomes(runs, "vmap", dtype=torch.float64)

@@ -307,12 +307,12 @@ class TestClashes:
 
         assert fault.problem == "the key is an axis twice: sweep.train.epochs varies it too"
 
-    @pytest.mark.parametrize("body", ["[overrides]\ntrain.batch = 2", '[sweep]\n"train.batch" = [2, 2]'])
-    def test_repeated_value(self, manifest, body: str) -> None:
-        """An axis holds each value once."""
-        (fault,) = _faults_of(manifest, '[sweep]\n"optim.lr" = [1, 0.5, 1.0]')
+    @pytest.mark.parametrize(("key", "values", "twice"), [("optim.lr", "[1, 0.5, 1.0]", "1.0"), ("train.batch", "[2, 2]", "2")])
+    def test_repeated_value(self, manifest, key: str, values: str, twice: str) -> None:
+        """An axis holds each value once; the same number in two forms is one value."""
+        (fault,) = _faults_of(manifest, f'[sweep]\n"{key}" = {values}')
 
-        assert fault.problem == "[1, 0.5, 1.0] repeats itself: 1.0 stands twice in it"
+        assert fault.problem == f"{values} repeats itself: {twice} stands twice in it"
 
     def test_empty_axis(self, manifest) -> None:
         """An axis without values would be a study without runs."""

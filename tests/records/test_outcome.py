@@ -60,7 +60,7 @@ class TestRecord:
         """A record read back equals the one written, to the last bit of each number."""
         assert read_record(write(outcome)) == outcome.record
 
-    def test_optional_parts(self, record):
+    def test_optional_parts(self):
         """What a run does not have stays absent."""
         plain = Record(
             scenario="task",

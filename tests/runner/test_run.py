@@ -216,7 +216,7 @@ class TestFailures:
         with pytest.raises(FileNotFoundError):
             ended(root)
 
-    def test_other_numerics(self, root, monkeypatch, capsys):
+    def test_other_numerics(self, root, monkeypatch):
         """Runs planned for other numerics are skipped, and said once: exit code 3."""
         real = numerics.numerics_tags
         monkeypatch.setattr(

@@ -34,6 +34,18 @@ def stopped_at(worker, planned):
     assert os.WIFSTOPPED(state)
 
 
+def overtaken(paused, other, planned):
+    """Let *other* work while *paused* is stopped, then *paused* go on: their answers, and whether what was published stayed."""
+    stopped_at(paused, planned)
+    other.wait_until_ready()
+    other.send(planned.root)
+    answers = [other.answer()]
+    published = planned.published()
+    paused.process.send_signal(signal.SIGCONT)
+    answers.append(paused.answer())
+    return answers, planned.published() == published
+
+
 class TestKill:
     """A runner that is killed leaves nothing that another could not take over."""
 
@@ -79,15 +91,9 @@ class TestPause:
         """Stopped between fence and rename, with locks that always say yes: the successor's result stays, byte for byte."""
         planned = plan(members=2)
         paused, other = start_worker("--no-flock", failpoint="publish.fenced:STOP"), start_worker("--no-flock")
-        stopped_at(paused, planned)
-        other.wait_until_ready()
-        other.send(planned.root)
-        answers = [other.answer()]
-        published = planned.published()
-        paused.process.send_signal(signal.SIGCONT)
-        answers.append(paused.answer())
+        answers, is_unchanged = overtaken(paused, other, planned)
 
-        assert planned.published() == published
+        assert is_unchanged
         assert answers[0]["claims"][0]["landed"] == sorted(planned.rids)
         assert answers[1]["claims"][0]["late"] == sorted(planned.rids)
         assert check(planned, answers) == []
@@ -116,13 +122,7 @@ class TestPause:
         """SIGSTOP at each failpoint while a successor runs: no published byte changes, whether locks work or not."""
         planned = plan(members=2)
         paused, other = start_worker(*arguments, failpoint=f"{place}:STOP"), start_worker("--pause", "0.05", *arguments)
-        stopped_at(paused, planned)
-        other.wait_until_ready()
-        other.send(planned.root)
-        answers = [other.answer()]
-        published = planned.published()
-        paused.process.send_signal(signal.SIGCONT)
-        answers.append(paused.answer())
+        answers, is_unchanged = overtaken(paused, other, planned)
 
-        assert planned.published() == published
+        assert is_unchanged
         assert check(planned, answers, all_told=False) == []
