@@ -1,11 +1,13 @@
-"""An entry of the menu in words: its rule, its settings with default and range, its paper."""
+"""A name of a manifest in words: an entry of the menu, a table of settings, a preset, a profile; and a metric of results."""
 
 import textwrap
 from dataclasses import MISSING
 
 from contilab.cli.columns import columns
-from contilab.manifest.keys import Key, settings_keys
+from contilab.manifest.keys import Key, settings_keys, shared_keys
+from contilab.manifest.profile import Settings, profile_names, profile_summary, read_profile
 from contilab.manifest.wording import accepts, shown
+from contilab.metrics.contract import Metric
 from contilab.spec.entry import Entry
 from contilab.spec.fields import per_member
 
@@ -22,13 +24,58 @@ def explain(kind: str, name: str, entry: Entry) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def explain_table(name: str) -> str:
+    """Return the settings of the table *name* that no plugin owns, such as `train`."""
+    rows = [_row(key, value, may_differ=False) for key, value in shared_keys().items() if key.startswith(f"{name}.")]
+    return f"{name} (table of settings)\n\n{_table(rows)}"
+
+
+def explain_preset(name: str) -> str:
+    """Return what the preset *name* sets in each profile that has it; other settings keep their defaults."""
+    found = {profile: read_profile(profile).presets.get(name, {}) for profile in profile_names()}
+    found = {profile: settings for profile, settings in found.items() if settings}
+    keys = dict.fromkeys(key for settings in found.values() for key in settings)
+    rows = [(f"  {key}", *(_set(settings, key) for settings in found.values())) for key in keys]
+    return f"{name} (preset)\n\nWhat it sets under each profile; everything else has its default.\n\n" + columns(
+        [("  setting", *found), *rows]
+    )
+
+
+def explain_profile(name: str) -> str:
+    """Return what the profile *name* is for and its defaults for every run."""
+    rows = [(f"  {key}", shown(value)) for key, value in read_profile(name).defaults.items()]
+    parts = [f"{name} (profile)", profile_summary(name), columns([("  setting", "default"), *rows]) if rows else ""]
+    return "\n\n".join(part for part in parts if part)
+
+
+def explain_metric(metric: Metric) -> str:
+    """Return what *metric* is, its unit and which direction is better."""
+    better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
+    parts = [
+        f"{metric.name} (metric, a column of results.csv)",
+        metric.summary,
+        f"unit: {metric.unit}" + (f"; {better}" if better else ""),
+        f"paper: {metric.paper}" if metric.paper else "",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
 def _settings(kind: str, settings: type) -> str:
     varying = per_member(settings)
-    rows = [
-        (f"  {kind}.{name}", _default(key), accepts(key.hint), _meaning(key, may_differ=name in varying))
-        for name, key in settings_keys(settings).items()
-    ]
-    return columns([("  setting", "default", "accepted", "meaning"), *rows]) if rows else ""
+    rows = [_row(f"{kind}.{name}", key, may_differ=name in varying) for name, key in settings_keys(settings).items()]
+    return _table(rows) if rows else ""
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    return columns([("  setting", "default", "accepted", "meaning"), *rows])
+
+
+def _row(name: str, key: Key, *, may_differ: bool) -> tuple[str, ...]:
+    return f"  {name}", _default(key), accepts(key.hint), _meaning(key, may_differ=may_differ)
+
+
+def _set(settings: Settings, key: str) -> str:
+    return shown(settings[key]) if key in settings else ""
 
 
 def _default(key: Key) -> str:

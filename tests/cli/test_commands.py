@@ -259,11 +259,11 @@ class TestList:
     """contilab list."""
 
     def test_everything(self, cli):
-        """Every name of the catalog has its line."""
+        """Every name of the catalog has its line, and so have profiles, presets and tables of settings."""
         code, out, _ = cli("list")
 
         assert code == 0
-        for name in ("split_digits", "mlp", "sgd", "er"):
+        for name in ("split_digits", "mlp", "sgd", "er", "smoke", "split_digits_class", "memory"):
             assert any(line.split()[:1] == [name] for line in out.splitlines())
 
     def test_one(self, cli):
@@ -274,7 +274,26 @@ class TestList:
         assert "method.strength" in out
         assert "paper: " in out
 
-    @pytest.mark.parametrize(("name", "hint"), [("emc", 'did you mean "ewc"'), ("xyz123", "there are adam")])
+    @pytest.mark.parametrize(
+        ("name", "title"),
+        [
+            ("split_digits_task", "split_digits_task (preset)"),
+            ("cpu", "cpu (profile)"),
+            ("train", "train (table of settings)"),
+            ("acc", "acc (metric, a column of results.csv)"),
+        ],
+    )
+    def test_other_names(self, cli, name, title):
+        """What is no entry of the catalog is explained too."""
+        code, out, _ = cli("list", name)
+
+        assert code == 0
+        assert out.startswith(title)
+
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [("emc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "there are adam")],
+    )
     def test_unknown(self, cli, name, hint):
         """An unknown name gets the nearest one, or all of them."""
         code, _, err = cli("list", name)
