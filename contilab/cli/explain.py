@@ -49,11 +49,13 @@ def explain_profile(name: str) -> str:
 
 
 def explain_metric(metric: Metric) -> str:
-    """Return what *metric* is, its unit and which direction is better."""
+    """Return what *metric* is, its rule as its code tells it, its unit and which direction is better."""
+    rule = " ".join((metric.function.__doc__ or "").split(">>>")[0].split())
     better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
     parts = [
         f"{metric.name} (metric, a column of results.csv)",
         metric.summary,
+        textwrap.fill(rule, WIDTH),
         f"unit: {metric.unit}" + (f"; {better}" if better else ""),
         f"paper: {metric.paper}" if metric.paper else "",
     ]

@@ -47,14 +47,24 @@ def read_profile(name: str) -> Profile:
     return Profile(document["defaults"], presets)
 
 
+def profile_summary(name: str) -> str:
+    """Return what the profile *name* is for: the comment that its file begins with."""
+    return _text(name).partition("\n")[0].removeprefix("# ")
+
+
 def _merged(name: str) -> dict[str, Any]:
-    document = parse((_folder() / f"{name}.toml").read_text(encoding="utf-8"), f"profile {name}")
+    document = parse(_text(name), f"profile {name}")
     below = _merged(document["extends"]) if "extends" in document else {"defaults": {}, "presets": {}}
     presets = {preset: flat_table(table) for preset, table in document.get("presets", {}).items()}
     return {
         "defaults": {**below["defaults"], **flat_table(document.get("defaults", {}))},
         "presets": below["presets"] | {preset: {**below["presets"].get(preset, {}), **own} for preset, own in presets.items()},
     }
+
+
+def _text(name: str) -> str:
+    text: str = (_folder() / f"{name}.toml").read_text(encoding="utf-8")
+    return text
 
 
 def _folder() -> Any:

@@ -292,10 +292,10 @@ class TestList:
 
     @pytest.mark.parametrize(
         ("name", "hint"),
-        [("emc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "there are adam")],
+        [("emc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "contilab list shows")],
     )
     def test_unknown(self, cli, name, hint):
-        """An unknown name gets the nearest one, or all of them."""
+        """An unknown name gets the nearest one, or where all of them are shown."""
         code, _, err = cli("list", name)
 
         assert code == 2

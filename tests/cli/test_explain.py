@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
-from contilab.cli.explain import explain
+from contilab.cli.explain import explain, explain_metric, explain_preset, explain_profile, explain_table
+from contilab.metrics.table import metric
 from contilab.spec.entry import Entry
 from contilab.spec.fields import PER_MEMBER, Doc
 
@@ -44,3 +45,33 @@ class TestExplain:
     def test_no_settings(self):
         """An entry without settings shows no table."""
         assert explain("method", "x", Entry(make=print, numerics="x/1", summary="Does x.")) == "x (method)\n\nDoes x."
+
+    def test_preset(self):
+        """A preset is shown under each profile, so that what a profile changes is seen."""
+        lines = explain_preset("split_fmnist_class").splitlines()
+
+        assert ["setting", "cpu", "gpu", "smoke"] in [line.split() for line in lines]
+        assert ["optim.lr", "0.1", "0.1", "0.1"] in [line.split() for line in lines]
+        assert ["benchmark.train_per_task", "500"] in [line.split() for line in lines]
+
+    def test_profile(self):
+        """A profile says what it is for, and its defaults."""
+        text = explain_profile("gpu")
+
+        assert text.startswith("gpu (profile)\n\nFor a GPU")
+        assert ["engine.max_members", "32"] in [line.split() for line in text.splitlines()]
+
+    def test_table(self):
+        """A table of settings has default, range and meaning of each."""
+        text = explain_table("train")
+
+        assert "train.batch    64       an integer of at least 1  samples per step" in text
+        assert "memory." not in text
+
+    def test_metric(self):
+        """A metric has meaning, rule, unit, direction and source."""
+        parts = explain_metric(metric("forgetting")).split("\n\n")
+
+        assert "R[" in parts[2]
+        assert parts[3:] == ["unit: difference; lower is better", "paper: Chaudhry 2018"]
+        assert explain_metric(metric("members")).endswith("unit: runs")
