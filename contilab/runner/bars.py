@@ -5,10 +5,22 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
+from rich.text import Text
 
 from contilab.engine.watch import Progress
+
+WIDE = 100  # characters from which bars are drawn; the longest line without one takes 85
+
+
+class Facts(ProgressColumn):
+    """Task, loss and speed of a group: what is cut first where the line is too long."""
+
+    def render(self, task: Task) -> Text:
+        """Return the facts of *task* as one line."""
+        return Text(task.fields["facts"], no_wrap=True, overflow="ellipsis")
 
 
 class Bars:
@@ -45,10 +57,10 @@ def bars(*, color: bool, file: TextIO) -> Iterator[Bars]:
     console = Console(file=file, no_color=not color, force_terminal=True)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=12),  # chosen: all columns fit into 90 characters
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[facts]}"),
+        *([BarColumn(bar_width=12)] if console.width >= WIDE else []),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),  # not to be squeezed: a cut number is a wrong one
+        TimeRemainingColumn(table_column=Column(no_wrap=True)),
+        Facts(),
     )
     with RichProgress(*columns, console=console, transient=True, redirect_stdout=False) as rich:
         yield Bars(rich)

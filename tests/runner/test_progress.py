@@ -71,6 +71,22 @@ class TestBars:
         for part in ("3/8", "synthetic class er x4", "5/10", "task 1/2", text, "1.2k samples/s"):
             assert part in file.getvalue()
 
+    @pytest.mark.parametrize("width", [60, 80, 120])
+    def test_numbers_are_whole(self, width, monkeypatch):
+        """On a narrow terminal the counts stand whole in one line each; what gives way is the bar and the facts."""
+        file = io.StringIO()
+        monkeypatch.setenv("COLUMNS", str(width))
+        with bars(color=False, file=file) as shown:
+            shown.runs(done=148, wanted=1296)
+            shown.begin("split_digits domain naive", 8)
+            shown.step(HALF._replace(step=1234, steps=1310))
+            shown._rich.refresh()
+
+        lines = [line for line in file.getvalue().splitlines() if "/1310" in line or "/1296" in line]
+        assert any(" 148/1296 " in line for line in lines)
+        assert all("task 1/2" in line for line in lines if "/1310" in line)
+        assert any("1234/1310" in line for line in lines)
+
     def test_chosen_on_a_terminal(self, monkeypatch):
         """Where a person looks, bars are chosen."""
         monkeypatch.setattr("contilab.runner.progress.is_readable", lambda: True)
