@@ -72,8 +72,8 @@ def _running(states: Statuses) -> Iterator[str]:
         age = "no beat yet" if status.beat_age_s is None else f"beat {status.beat_age_s:.0f} s ago"
         silent = ", probably gone: others take over after a while" if status.is_silent else ""
         rate = f", {status.samples_per_second:,.0f} samples/s" if status.samples_per_second else ""
-        progress = f"step {status.step} of {status.steps}{rate}, {age}{silent}"
-        yield f"  running: group {short(gid)} ({members} runs) on {status.who}, {progress}"
+        steps = f"step {status.step} of {status.steps}" if status.steps else "starting"  # no beat has told a step yet
+        yield f"  running: group {short(gid)} ({members} runs) on {status.who}, {steps}{rate}, {age}{silent}"
 
 
 def _broken(store: Store, states: Statuses) -> Iterator[str]:

@@ -37,7 +37,7 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
     log = GroupLog(group=short(claim.gid), attempt=claim.n)
     around.shown.begin(_label(runs), len(runs))
     try:
-        log.log("group_started", what=_label(runs), runs=len(runs), seeds=[run.seed for run in runs])
+        log.log("group_started", what=_label(runs), runs=len(runs), seeds=sorted({run.seed for run in runs}))
         outcomes = train(runs, around.resources.execution, _watch(claim, around, log))
         published = _publish(claim, outcomes, {run.rid: run for run in runs}, around.resources, log)
         tally.add_published(len(published.landed))

@@ -16,11 +16,15 @@ from contilab.disk.sync import write_synced
 from contilab.store.clock import boottime
 
 BEAT_BYTES = 512  # fixed, so that one pwrite replaces the whole content
+FIRST_SECONDS = 1.0  # the second beat comes after this, each later one after twice as long: short groups show progress too
 JOIN_SECONDS = 5.0  # a beat that hangs in a dead file server is left behind
 
 
 class Heartbeat:
-    """Beats at *path* every *beat_s* seconds until stopped. *is_followed* tells whether a higher generation exists."""
+    """Beats at *path* every *beat_s* seconds, at first more often, until stopped.
+
+    *is_followed* tells whether a higher generation exists.
+    """
 
     def __init__(self, path: Path, *, runner: str, ttl_s: float, beat_s: float, is_followed: Callable[[], bool]) -> None:
         self._path = path
@@ -56,7 +60,9 @@ class Heartbeat:
         return self._lost.is_set()
 
     def _loop(self) -> None:
-        while not self._stopped.wait(self._beat_s):
+        pause = min(FIRST_SECONDS, self._beat_s)
+        while not self._stopped.wait(pause):
+            pause = min(2 * pause, self._beat_s)
             # a failed beat is no reason to stop: the next may succeed, and `is_lost` notices the gap
             with contextlib.suppress(OSError):
                 self._beat()

@@ -206,7 +206,7 @@ class TestStatus:
             _, out, _ = cli("status", "--store", tmp_path / "store")
 
         assert "running: group" in out
-        assert "on abababababab, step 0 of 0, beat 0 s ago" in out
+        assert "on abababababab, starting, beat 0 s ago" in out
 
     def test_nothing_planned(self, cli, store):
         """A store without studies says how to plan one."""

@@ -61,6 +61,13 @@ class TestHeartbeat:
         beat = json.loads((tmp_path / "beat").read_bytes())
         assert (beat["step"], beat["steps"], beat["samples_per_second"]) == (3, 10, 2.5)
 
+    def test_soon_at_first(self, heartbeat, tmp_path, monkeypatch):
+        """The first beats come sooner than *beat_s*, so that a group of seconds is seen at work."""
+        monkeypatch.setattr(heartbeat_module, "FIRST_SECONDS", 0.01)
+        heartbeat(ttl_s=800.0, beat_s=100.0).start()
+
+        assert len(beats(tmp_path / "beat", 3)) == 3
+
     def test_stops(self, heartbeat, tmp_path):
         """After the stop nothing is written."""
         one = heartbeat()
