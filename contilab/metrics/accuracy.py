@@ -44,6 +44,15 @@ def acc_all(evidence: Evidence, stage: int | None = None) -> float:
     return sum(size * read(after, task) for task, size in enumerate(sizes)) / sum(sizes)
 
 
+def acc_validation(evidence: Evidence) -> float:
+    """Return `acc_seen_macro` on the validation samples: what to choose settings by, so that the test samples stay unseen.
+
+    >>> acc_validation(Evidence("task", 2, 2, ((0.9, 0.5), (0.7, 0.8)), validation=((1.0, 0.5), (0.5, 1.0))))
+    0.75
+    """
+    return fmean(evidence.validation_cell(evidence.last, task) for task in range(evidence.tasks))
+
+
 def aia(evidence: Evidence) -> float:
     """Return the mean of `acc_seen_macro` over the rows (Rebuffi 2017).
 
@@ -77,6 +86,7 @@ def learning_accuracy(evidence: Evidence) -> float:
 _LOPEZ_PAZ = "Lopez-Paz & Ranzato 2017"
 
 ACC = Metric("acc", acc_seen_macro, "mean accuracy over all tasks after the last one", paper=_LOPEZ_PAZ)
+ACC_VALIDATION = Metric("acc_validation", acc_validation, "acc on validation samples, to choose settings by", ("validation",))
 ACC_SEEN_MACRO = Metric("acc_seen_macro", acc_seen_macro, "mean accuracy over the tasks seen", paper=_LOPEZ_PAZ)
 ACC_SEEN_MICRO = Metric("acc_seen_micro", acc_seen_micro, "accuracy over the test samples of the tasks seen", ("sizes",))
 ACC_ALL = Metric(

@@ -51,6 +51,7 @@ def evidence_of(
         stages=record.stages,
         matrix=_rows(record.accuracy),
         all_rows=_rows(record.accuracy_all_rows),
+        validation=_rows(record.validation) if record.validation else None,
         baseline=tuple(record.baseline),
         sizes=tuple(record.test_samples),
         task_rows=tuple(map(tuple, record.task_rows)),

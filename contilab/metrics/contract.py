@@ -34,9 +34,10 @@ class Evidence(NamedTuple):
     """What the formulas may read of one run with T tasks and S training stages (S = T, but 1 for joint training).
 
     matrix: up to S rows of T accuracies, None where not measured; a diverged run has fewer rows. all_rows: the same
-    with the argmax over every row of the head. baseline: accuracies of the untrained model. sizes: test samples of each
-    task. task_rows: head rows of each task. tensors: predictions as `contilab.records.outcome.Outcome` describes them.
-    cumulative: R[j, j] of the cumulative run with the same seed and preset. diverged: {"task": t, "step": s}.
+    with the argmax over every row of the head. validation: the same on the samples held out of training. baseline:
+    accuracies of the untrained model. sizes: test samples of each task. task_rows: head rows of each task. tensors:
+    predictions as `contilab.records.outcome.Outcome` describes them. cumulative: R[j, j] of the cumulative run with the
+    same seed and preset. diverged: {"task": t, "step": s}.
     """
 
     scenario: Scenario
@@ -44,6 +45,7 @@ class Evidence(NamedTuple):
     stages: int
     matrix: tuple[Row, ...]
     all_rows: tuple[Row, ...] | None = None
+    validation: tuple[Row, ...] | None = None
     baseline: Row | None = None
     sizes: tuple[int, ...] | None = None
     task_rows: tuple[tuple[int, ...], ...] | None = None
@@ -77,6 +79,10 @@ class Evidence(NamedTuple):
         """Return the accuracy on task *on* after stage *after* with the argmax over every row of the head."""
         return self._read(self.all_rows or (), after, on)
 
+    def validation_cell(self, after: int, on: int) -> float:
+        """Return the accuracy on the validation samples of task *on* after stage *after*."""
+        return self._read(self.validation or (), after, on)
+
     def untrained(self, on: int) -> float:
         """Return b, the accuracy of the untrained model on task *on*."""
         value = self.baseline[on] if self.baseline else None
@@ -94,6 +100,7 @@ class Evidence(NamedTuple):
             stages=tasks,
             matrix=tuple(row[:tasks] for row in self.matrix[:tasks]),
             all_rows=self.all_rows and tuple(row[:tasks] for row in self.all_rows[:tasks]),
+            validation=self.validation and tuple(row[:tasks] for row in self.validation[:tasks]),
             baseline=self.baseline and self.baseline[:tasks],
             sizes=self.sizes and self.sizes[:tasks],
             task_rows=self.task_rows and self.task_rows[:tasks],
@@ -158,6 +165,9 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
     "baseline": _unless(lambda e: e.baseline, "the untrained model was not measured"),
     "sizes": _unless(lambda e: e.sizes, "the number of test samples of each task is not known"),
     "all_rows": _unless(lambda e: e.scenario != "class" or e.all_rows, "the argmax over all rows of the head was not recorded"),
+    "validation": lambda e: (
+        "" if e.validation else e.lost(0) if e.diverged else "no validation samples were held out of training"
+    ),
     "cumulative": _unless(lambda e: e.cumulative, "no cumulative run with this seed and preset in the study"),
     "tensors": _unless(lambda e: e.tensors, "predictions were not recorded"),
     "cost": _unless(lambda e: e.cost, "costs were not recorded"),

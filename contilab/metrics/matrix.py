@@ -53,7 +53,7 @@ def from_matrix(
 
 def matrix_metrics() -> list[Metric]:
     """Return the metrics that need nothing but the matrix and its companions."""
-    return [item for item in map(metric, METRICS) if not {"tensors", "cost"} & set(item.needs)]
+    return [item for item in map(metric, METRICS) if not {"tensors", "cost", "validation"} & set(item.needs)]
 
 
 def _matrix(place: str, values: Any) -> tuple[Row, ...]:

@@ -14,6 +14,7 @@ METRICS = {
     "acc_seen_macro": "contilab.metrics.accuracy:ACC_SEEN_MACRO",
     "acc_seen_micro": "contilab.metrics.accuracy:ACC_SEEN_MICRO",
     "acc_all": "contilab.metrics.accuracy:ACC_ALL",
+    "acc_validation": "contilab.metrics.accuracy:ACC_VALIDATION",
     "aia": "contilab.metrics.accuracy:AIA",
     "aia_micro": "contilab.metrics.accuracy:AIA_MICRO",
     "learning_accuracy": "contilab.metrics.accuracy:LEARNING_ACCURACY",

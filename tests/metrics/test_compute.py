@@ -41,6 +41,26 @@ def predictions():
     }
 
 
+class TestValidation:
+    """Accuracy on samples held out of training."""
+
+    def test_last_row(self):
+        """It is the mean over tasks after the last one, whatever the test samples say."""
+        record = class_record(validation=[[1.0, None, None], [0.0, 1.0, None], [0.25, 0.5, 0.75]])
+
+        assert compute(record)["acc_validation"] == 0.5
+
+    def test_none_held_out(self):
+        """Without validation samples it is absent, with the reason."""
+        assert compute(class_record())["acc_validation"] == Absent("no validation samples were held out of training")
+
+    def test_diverged(self):
+        """A run that diverged in its first task says so, though it left no validation row either."""
+        record = class_record(accuracy=[], accuracy_all_rows=[], diverged={"task": 0, "step": 3})
+
+        assert compute(record)["acc_validation"] == Absent("the run diverged in task 0 at step 3")
+
+
 class TestPredictions:
     """Metrics that read predictions and confidences."""
 
