@@ -1,7 +1,7 @@
 # every recipe works from a checkout once `sh docker/install.sh test` has run
 set positional-arguments
 
-# a small real study from data inside the package: plan, run, report, in about a minute
+# a small real study from data inside the package: plan, run, report, in under a minute
 demo *options:
     .venv/bin/contilab demo "$@"
 

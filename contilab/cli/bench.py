@@ -26,7 +26,10 @@ def bench(
     seconds: Annotated[float, typer.Option(min=0.01, help="Time per round; five rounds each.")] = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure training speed here, on inputs of noise with 784 numbers."""
+    """Measure training speed here, on inputs of noise with 784 numbers.
+
+    Foreign load: how many cores other processes kept busy meanwhile.
+    """
     counts = _counts(members)
     for kind, name in (("model", model), ("method", method)):
         if name not in catalog.KINDS[kind]:

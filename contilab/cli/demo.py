@@ -26,7 +26,7 @@ SHOWN = {"acc": "accuracy after the last task, %", "forgetting": "forgetting, po
 def demo(
     store: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.")] = None,
 ) -> None:
-    """Run a small real study in about a minute: start here."""
+    """Run a small real study in under a minute: start here."""
     from contilab.hardware.threads import wait_passively
     from contilab.runner.signals import stop_on_signals
 
