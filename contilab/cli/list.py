@@ -1,4 +1,4 @@
-"""`contilab list`: every name of a manifest, one line each; `contilab list NAME`: what one of them is, or a metric."""
+"""`contilab list`: every name of a manifest and every metric, one line each; `contilab list NAME`: one of them in full."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -12,11 +12,11 @@ from contilab.errors import UsageError
 from contilab.metrics.table import METRICS, metric
 
 TITLES = {"benchmark": "benchmarks", "model": "models", "optim": "optimisers", "method": "methods"}
-END = "contilab list NAME explains one of them, or a metric of results.csv"
+END = "contilab list NAME explains one of them"
 
 
 def list_(name: Annotated[str | None, typer.Argument(help="Explain this name.", show_default=False)] = None) -> None:
-    """Show every name a manifest may use, or explain one (or a metric)."""
+    """Show every name a manifest may use and every metric, or explain one."""
     typer.echo(_everything() if name is None else _explained(name))
 
 
@@ -29,6 +29,7 @@ def _everything() -> str:
         "presets": [(name, _preset(name)) for name in preset_names()],
         **{TITLES.get(kind, kind): _menu(kind) for kind in catalog.KINDS},
         "tables of settings": [(table, _keys(table, shared_keys())) for table in SHARED],
+        "metrics": [(name, metric(name).summary) for name in METRICS],
     }
     texts = [f"{title}\n{columns([('', *row) for row in rows])}" for title, rows in blocks.items()]
     return "\n\n".join([*texts, END])

@@ -259,11 +259,11 @@ class TestList:
     """contilab list."""
 
     def test_everything(self, cli):
-        """Every name of the catalog has its line, and so have profiles, presets and tables of settings."""
+        """Every name of the catalog has its line, and so have profiles, presets, tables of settings and metrics."""
         code, out, _ = cli("list")
 
         assert code == 0
-        for name in ("split_digits", "mlp", "sgd", "er", "smoke", "split_digits_class", "memory"):
+        for name in ("split_digits", "mlp", "sgd", "er", "smoke", "split_digits_class", "memory", "acc"):
             assert any(line.split()[:1] == [name] for line in out.splitlines())
 
     def test_one(self, cli):
