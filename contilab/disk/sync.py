@@ -31,12 +31,17 @@ def sync_dir(path: Path) -> None:
 def make_dir(path: Path) -> None:
     """Create the directory *path* with its parents, each new one durable in its parent."""
     try:
+        _make_in_parent(path)
+    except FileNotFoundError:
+        make_dir(path.parent)
+        _make_in_parent(path)  # once: where nothing can be made, as in /proc, the system says "no such file" for ever
+
+
+def _make_in_parent(path: Path) -> None:
+    try:
         path.mkdir()
     except FileExistsError:
         if not path.is_dir():
             raise
-    except FileNotFoundError:
-        make_dir(path.parent)
-        make_dir(path)
     else:
         sync_dir(path.parent)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,19 @@ class TestMakeDir:
 
         with pytest.raises(FileExistsError):
             make_dir(tmp_path / "a")
+
+    def test_where_nothing_can_be_made(self, tmp_path, monkeypatch):
+        """A file system that denies new directories with "no such file", as /proc does, is an error, not an endless search."""
+
+        def deny(path):
+            if not path.is_dir():
+                raise FileNotFoundError(2, "no such file or directory", str(path))
+            raise FileExistsError(17, "file exists", str(path))
+
+        monkeypatch.setattr(Path, "mkdir", deny)
+
+        with pytest.raises(FileNotFoundError):
+            make_dir(tmp_path / "a" / "b")
 
 
 class TestSyncDir:
