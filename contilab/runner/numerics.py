@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from contilab.catalog import entry
-from contilab.errors import Fault
+from contilab.errors import Fault, StoreError
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
 
@@ -36,10 +36,16 @@ class Acceptance:
         self._fits: dict[str, bool] = {}
 
     def fits(self, rid: str) -> bool:
-        """Tell whether this code has the numbers that the run *rid* was planned for."""
+        """Tell whether this code can read the run *rid* and has the numbers that it was planned for."""
         if rid not in self._fits:
-            fault = mismatch(self._read(rid))
+            fault = self._why_not(rid)
             if fault:
                 self._say(fault)
             self._fits[rid] = fault is None
         return self._fits[rid]
+
+    def _why_not(self, rid: str) -> Fault | None:
+        try:
+            return mismatch(self._read(rid))
+        except StoreError as error:  # missing, damaged, or of another version: no reason to leave all other runs alone
+            return error.faults[0]

@@ -1,5 +1,6 @@
 """What the current plans want: which runs, and with which engine settings each was planned."""
 
+from contilab.errors import Fault
 from contilab.spec.sections import Execution
 from contilab.spec.study import Study
 from contilab.store.store import Store
@@ -13,6 +14,7 @@ class Plans:
         self._study = study
         self._numbers: dict[str, int] = {}
         self._executions: dict[str, Execution] = {}
+        self._ever: dict[str, Execution] = {}
 
     def executions(self) -> dict[str, Execution]:
         """Return the wanted runs with their engine settings; where several plans want a run, the first one's settings count."""
@@ -20,16 +22,31 @@ class Plans:
         if numbers != self._numbers:
             self._executions = _executions([self._store.study(name) for name in numbers])
             self._numbers = numbers
+            self._ever |= self._executions
         return self._executions
+
+    def execution(self, rid: str) -> Execution:
+        """Return the engine settings of a run that was wanted a moment ago; the current plan may not name it any more."""
+        return self._ever[rid] if rid in self._ever else self.executions().get(rid, Execution())
 
     def open(self) -> set[str]:
         """Return the wanted runs that have nothing under their result name."""
         return set(self.executions()) - self._store.taken()
 
-    def damaged(self) -> list[str]:
-        """Return the wanted runs whose result is not complete."""
+    def results(self) -> tuple[int, int]:
+        """Return how many of the wanted runs have a complete result, and how many there are."""
+        return sum(map(self._store.has_result, self.executions())), len(self.executions())
+
+    def faults(self) -> list[Fault]:
+        """Return why wanted runs have no result though nothing is left to claim: a damaged one, or no group."""
         taken = self._store.taken().intersection(self.executions())
-        return sorted(rid for rid in taken if not self._store.has_result(rid))
+        damaged = [self._store.result_dir(rid) for rid in sorted(taken) if not self._store.has_result(rid)]
+        faults = [Fault(str(path), "the result is damaged", "move it away, then run again") for path in damaged]
+        lost = self.open()
+        if lost and (lost := lost.difference(*self._store.groups().values())):
+            problem = f"{len(lost)} of the planned runs are in no group, so nobody trains them"
+            faults.append(Fault(str(self._store.layout.groups), problem, "plan the study again: contilab plan MANIFEST"))
+        return faults
 
     def _names(self) -> list[str]:
         return self._store.study_names() if self._study is None else [self._study]

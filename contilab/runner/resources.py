@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from contilab.errors import DeviceError, Fault, UsageError
 from contilab.hardware.device import choose_device
 from contilab.hardware.threads import Threads, thread_budget
 from contilab.spec.sections import Execution
@@ -31,6 +32,15 @@ def resources(planned: Execution, *, device: str | None, share: int) -> Resource
         "threads": {"asked": planned.threads, "value": threads.count, "reason": threads.reason},
     }
     return Resources(replace(planned, device=chosen.value, threads=threads.count), choices)
+
+
+def lacking_device(asked: str) -> Fault | None:
+    """Return what is wrong with the device *asked*, or None if it is here."""
+    try:
+        choose_device(asked)
+    except (DeviceError, UsageError) as error:
+        return error.faults[0]
+    return None
 
 
 def _threads(planned: Execution, share: int) -> Threads:

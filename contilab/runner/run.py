@@ -7,6 +7,7 @@ that another could not take over.
 import math
 import time
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from contilab.runner.host import host
 from contilab.runner.numerics import Acceptance
 from contilab.runner.plans import Plans
 from contilab.runner.progress import Display
-from contilab.runner.resources import Resources, resources
+from contilab.runner.resources import Resources, lacking_device, resources
 from contilab.runner.signals import StopFlag
 from contilab.runner.tally import TIME_OVER, Tally, Verdict
 from contilab.spec.sections import Execution
@@ -63,8 +64,8 @@ def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
             raise
         code = (EnvironmentFault if runner.tally.attempts else RefusedStart).exit_code
         verdict = Verdict(code, (*runner.tally.faults, fault_of(error, str(order.root))))
-    counts = runner.counts()
-    return verdict._replace(done=counts["done"], wanted=counts["wanted"])
+    done, wanted = runner.plans.results()
+    return verdict._replace(done=done, wanted=wanted)
 
 
 class Runner:
@@ -77,10 +78,11 @@ class Runner:
         self._stop = stop
         self._shown = shown
         self._deadline = deadline
-        self._plans = Plans(store, order.study)
+        self.plans = Plans(store, order.study)
         self._log = structlog.get_logger()
         self._acceptance = Acceptance(store.run, self._say)
-        self._choices = [self._resources(execution).choices for execution in set(self._plans.executions().values())]
+        self._lacking_device = cache(lacking_device)
+        self._choices = [self._resources(execution).choices for execution in set(self.plans.executions().values())]
 
     def drain(self) -> Verdict:
         """Claim and train until nothing is left, time is over, a stop is asked for, or the environment keeps failing."""
@@ -99,17 +101,17 @@ class Runner:
                 self._work(found)
                 if self.tally.is_hopeless:
                     return Verdict(EnvironmentFault.exit_code, tuple(self.tally.faults))
-            elif found.busy or self._order.wait:
+            elif found.busy or (self._order.wait and time.monotonic() < self._deadline):
                 self._stop.wait(min(claimer.pause_seconds(), max(0.0, self._deadline - time.monotonic())))
             else:
-                return self.tally.verdict(self._plans.damaged(), str(self._store.layout.results))
+                return self.tally.verdict(self.plans.faults())
         return Verdict(self._stop.exit_code)
 
     def _work(self, claim: Claim) -> None:
         self._stop.on_deadline = lambda: claim.end("released")
         with claim:
             runs = [self._store.run(rid) for rid in claim.rids]
-            planned = self._plans.executions()[claim.rids[0]]
+            planned = self.plans.execution(claim.rids[0])
             around = Surroundings(self._resources(planned), self._shown, lambda: self._stop.is_set() or self._is_over())
             self.tally.attempts += 1
             attempt(claim, runs, around, self.tally)
@@ -119,19 +121,26 @@ class Runner:
         return resources(planned, device=self._order.device, share=self._order.share)
 
     def _accepts(self, rid: str) -> bool:
-        return rid not in self.tally.skipped and self._acceptance.fits(rid)
+        return rid not in self.tally.skipped and self._acceptance.fits(rid) and self._has_device(rid)
+
+    def _has_device(self, rid: str) -> bool:
+        """Tell whether the device of *rid* is here: a plan that came after the start may ask for another one."""
+        fault = self._lacking_device(self._order.device or self.plans.execution(rid).device)
+        if fault:
+            self._say(fault)
+        return fault is None
 
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._deadline and bool(self._plans.open())
+        return time.monotonic() >= self._deadline and bool(self.plans.open())
 
     def counts(self) -> dict[str, int]:
         """Return how many of the wanted runs have a result."""
-        wanted = len(self._plans.executions())
-        return {"done": wanted - len(self._plans.open()), "wanted": wanted}
+        wanted = len(self.plans.executions())
+        return {"done": wanted - len(self.plans.open()), "wanted": wanted}
 
     def _say(self, fault: Fault) -> None:
-        if self.tally.add_mismatch(fault):
-            self._log.warning("numerics_mismatch", problem=fault.problem)
+        if self.tally.add_skipped(fault):
+            self._log.warning("runs_skipped", place=fault.place, problem=fault.problem)
 
 
 def _planned_store(order: Order, stop: StopFlag, deadline: float) -> Store | None:

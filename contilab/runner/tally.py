@@ -1,5 +1,6 @@
 """What a runner remembers of its attempts, and the exit code it makes of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -64,8 +65,8 @@ class Tally:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def add_mismatch(self, fault: Fault) -> bool:
-        """Remember that runs were planned for other numerics; True if that was not said before."""
+    def add_skipped(self, fault: Fault) -> bool:
+        """Remember why runs cannot be trained here; True if that was not said before."""
         is_new = fault not in self.faults
         if is_new:
             self.faults.append(fault)
@@ -76,10 +77,9 @@ class Tally:
         """Whether the environment fails whatever is tried."""
         return self.is_device_lost or self.environment_in_a_row >= FAULTS_IN_A_ROW
 
-    def verdict(self, damaged: list[str], results: str) -> Verdict:
-        """Return how a runner ends that has nothing more to claim. *damaged*: runs in *results* that are not complete."""
-        broken = [Fault(f"{results}/{rid}", "the result is damaged", "move it away, then run again") for rid in damaged]
-        faults = (*self.faults, *broken)
+    def verdict(self, left: Sequence[Fault]) -> Verdict:
+        """Return how a runner ends that has nothing more to claim. *left*: what is wrong with wanted runs all the same."""
+        faults = (*self.faults, *left)
         if self.environment:
             return Verdict((RefusedStart if self.is_data_only else EnvironmentFault).exit_code, faults)
         return Verdict(SOME_FAILED if faults else ALL_DONE, faults)

@@ -5,6 +5,7 @@ import json
 import signal
 import threading
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from contilab.runner import numerics
 from contilab.runner.progress import Lines
 from contilab.runner.run import Order, run
 from contilab.runner.signals import StopFlag
+from contilab.store.claimer import Claimer
 from contilab.store.status import study_status
 from contilab.store.store import open_store
 
@@ -237,15 +239,83 @@ class TestFailures:
 
         assert "does not have" in ended(root).faults[0].problem
 
+    def test_unreadable_run(self, root):
+        """A specification that is missing or of another version is named; all other runs are trained: exit code 3."""
+        missing, newer, *_ = open_store(root).study("small").rids
+        (root / "runs" / f"{missing}.json").unlink()
+        (root / "runs" / f"{newer}.json").write_text('{"v": "contilab.run/9"}')
+        verdict = ended(root)
+
+        assert (verdict.code, verdict.done) == (3, 6)
+        assert {missing, newer} == {Path(fault.place).stem for fault in verdict.faults}
+
+    def test_run_without_group(self, root):
+        """Planned runs that no group names are told of, for nobody trains them: exit code 3; planning again helps."""
+        next((root / "groups").iterdir()).unlink()
+        verdict = ended(root)
+        enqueue(root, MANIFEST)
+
+        assert (verdict.code, verdict.done) == (3, 6)
+        assert "2 of the planned runs are in no group" in verdict.faults[0].problem
+        assert ended(root).code == 0
+
     def test_damaged_result(self, root):
-        """A damaged result is named and never overwritten: exit code 3."""
+        """A damaged result is named, not counted and never overwritten: exit code 3."""
         ended(root)
         rid = open_store(root).study("small").rids[0]
         (root / "results" / rid / "record.jsonl").write_text("")
         verdict = ended(root)
 
-        assert verdict.code == 3
+        assert (verdict.code, verdict.done) == (3, 7)
         assert rid in verdict.faults[0].place
+
+
+class TestPlansMeanwhile:
+    """Plans that are made while a runner is at work."""
+
+    @pytest.fixture
+    def planned_meanwhile(self, root, monkeypatch):
+        """Make another plan as soon as the first claim stands."""
+
+        def install(*values, name="small"):
+            def claimed(*args):
+                monkeypatch.undo()
+                enqueue(root, MANIFEST.replace('"small"', f'"{name}"'), values)
+                return attempts.attempt(*args)
+
+            monkeypatch.setattr("contilab.runner.run.attempt", claimed)
+
+        return install
+
+    def test_new_runs(self, root, planned_meanwhile):
+        """What is planned later is trained too."""
+        planned_meanwhile("matrix.seed=[0, 1, 2]")
+
+        assert (ended(root).done, len(open_store(root).results())) == (12, 12)
+
+    def test_device_that_is_not_here(self, root, planned_meanwhile):
+        """Runs for a device that this machine lacks are not claimed and are told of; the others go on: exit code 3."""
+        planned_meanwhile("matrix.seed=[7]", "engine.device=cuda:99", name="other")
+        verdict = ended(root)
+
+        assert (verdict.code, verdict.done, verdict.wanted) == (3, 8, 12)
+        assert "cuda:99" in verdict.faults[0].problem
+        assert ends(root) == ["done"] * len(claims(root))
+
+    def test_dropped_run(self, root, monkeypatch):
+        """A run that a new plan drops between claim and training is trained as it was planned."""
+        real = Claimer.claim_next
+        later = iter([["matrix.seed=[5]"]])
+
+        def claim_then_plan(*args, **kwargs):
+            found = real(*args, **kwargs)
+            for values in later:
+                enqueue(root, MANIFEST, values)
+            return found
+
+        monkeypatch.setattr(Claimer, "claim_next", claim_then_plan)
+
+        assert (ended(root).code, ended(root).done) == (0, 4)
 
 
 class TestStart:
@@ -332,3 +402,10 @@ class TestStop:
     def test_waits_no_longer_than_asked(self, tmp_path):
         """Waiting for a plan ends with the time."""
         assert ended(tmp_path / "none", wait=True, max_seconds=0.1).code == 6
+
+    @pytest.mark.timeout(30)
+    def test_waits_no_longer_for_work(self, root):
+        """Waiting for work ends with the time too: with everything done it is exit code 0."""
+        ended(root)
+
+        assert ended(root, wait=True, max_seconds=0.1).code == 0
