@@ -10,19 +10,24 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from contilab.errors import ContilabError, Fault
+from contilab.errors import ContilabError, EnvironmentFault, Fault
 
 
 def main() -> None:
     """Run the command line of this process and exit."""
-    signal.signal(signal.SIGTERM, _exit_now)
+    _end_on_signals(_exit_at_once)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `contilab list | head` ends like every other program there
+    _open_streams()
     from contilab.cli.app import app
 
-    sys.exit(guarded(app))
+    _end_on_signals(_exit_now)
+    code = guarded(app)
+    _drop_unwritable()
+    sys.exit(code)
 
 
 def guarded(command: Callable[[], object]) -> int:
@@ -37,23 +42,50 @@ def guarded(command: Callable[[], object]) -> int:
         tell(*error.faults)
         _show_traceback_if_asked()
         return error.exit_code
+    except OSError as error:
+        return _told_of_system(error)
     except Exception as error:  # noqa: BLE001  # the last place that can turn a fault of ours into a sentence
-        tell(_fault_of_ours(error))
-        _show_traceback_if_asked()
-        return 1
+        return _told_of_ours(error)
     return 0
 
 
 def tell(*faults: Fault) -> None:
     """Print *faults* on standard error in the one form of all errors."""
     texts = [_text(fault) for fault in faults]
-    sys.stderr.write(("\n" if any(fault.hint for fault in faults) else "").join(texts))
+    with suppress(OSError):  # the reader has gone; the exit code says the rest
+        sys.stderr.write(("\n" if any(fault.hint for fault in faults) else "").join(texts))
+        sys.stderr.flush()
+
+
+def say(text: str) -> None:
+    """Print the line *text* on standard output; a reader that has gone is no reason to stop."""
+    with suppress(OSError):
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
 
 
 def _text(fault: Fault) -> str:
     place = f"{fault.place}: " if fault.place else ""
     hint = f"\nhint: {fault.hint}\n" if fault.hint else ""
     return f"error: {place}{fault.problem}\n{hint}"
+
+
+def _told_of_system(error: OSError) -> int:
+    """Tell of an error of the operating system: a full disk, missing rights; what is none of these is a fault of ours."""
+    from contilab.runner.faults import fault_of
+    from contilab.store.ending import is_environment
+
+    if not is_environment(error):
+        return _told_of_ours(error)
+    tell(fault_of(error, ""))
+    _show_traceback_if_asked()
+    return EnvironmentFault.exit_code
+
+
+def _told_of_ours(error: Exception) -> int:
+    tell(_fault_of_ours(error))
+    _show_traceback_if_asked()
+    return 1
 
 
 def _fault_of_ours(error: Exception) -> Fault:
@@ -73,6 +105,33 @@ def _kept_traceback() -> str:
 def _show_traceback_if_asked() -> None:
     if os.environ.get("CONTILAB_DEBUG", "") not in ("", "0"):
         traceback.print_exc()
+
+
+def _open_streams() -> None:
+    """Open the standard streams that were closed: else a file of the store gets number 2, and each warning lands in it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))  # the lowest free number
+
+
+def _drop_unwritable() -> None:
+    """Drop what a stream could not write: the interpreter would try again at its end, and replace the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _end_on_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    signal.signal(signal.SIGTERM, handler)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in a job that a shell started in the background
+        signal.signal(signal.SIGINT, handler)
+
+
+def _exit_at_once(signum: int, _frame: FrameType | None) -> None:
+    """End without an exception: while modules are imported some would be swallowed or wrapped, and nothing is begun yet."""
+    os._exit(128 + signum)
 
 
 def _exit_now(signum: int, _frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from contilab.cli.main import tell
+from contilab.cli.main import say, tell
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 
 
@@ -24,7 +24,7 @@ def run(
     from contilab.runner.signals import stop_on_signals
 
     with stop_on_signals() as stop:  # before torch is imported: a signal during start-up would be lost
-        typer.echo(f"store: {store.absolute()}")
+        say(f"store: {store.absolute()}")
         from contilab.hardware.threads import wait_passively
 
         wait_passively()  # before torch is imported too: OpenMP reads it once
@@ -36,6 +36,6 @@ def run(
         configure()
         with display() as shown:
             verdict = drain(Order(store, study, device, max_seconds, wait, share), stop, shown)
-    typer.echo(f"{verdict.done} of {verdict.wanted} runs have a result")
+    say(f"{verdict.done} of {verdict.wanted} runs have a result")
     tell(*verdict.faults)
     raise typer.Exit(verdict.code)

@@ -10,10 +10,14 @@ def write_synced(path: Path, data: bytes) -> None:
 
     The mode is 0666 & umask: `mkstemp` would give 0600, which another uid of a shared store cannot read.
     """
-    with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(path)  # `write` and `fsync` do not say which file
+        raise
 
 
 def sync_dir(path: Path) -> None:

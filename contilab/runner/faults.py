@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 from contilab.errors import DataError, EnvironmentFault, Fault
@@ -24,10 +25,27 @@ def fault_of(error: BaseException, place: str) -> Fault:
             place, f"the device failed: {str(error).splitlines()[0]}", "check the device, then run again: nothing is lost"
         )
     if isinstance(error, PermissionError) and error.filename:
-        return Fault(str(error.filename), f"{error.strerror}; {_uids(Path(error.filename))}", _WAY_OUT[errno.EACCES])
+        path = _denied(error)
+        return Fault(str(path), f"{error.strerror}; {_uids(path)}", _WAY_OUT[errno.EACCES])
+    if isinstance(error, OSError) and error.filename and error.errno == errno.ENOSPC:
+        return Fault(str(error.filename), f"{error.strerror}, {_free(Path(error.filename))} free", _WAY_OUT[errno.ENOSPC])
     return Fault(place, str(error), _WAY_OUT.get(getattr(error, "errno", None) or 0, "look at the disk, then run again"))
 
 
+def _denied(error: PermissionError) -> Path:
+    """Return which of the names of *error* was denied: a rename has two, and the second may be the cause."""
+    paths = [Path(name) for name in (error.filename, error.filename2) if name]
+    return next((path for path in paths if not os.access(_there(path.parent), os.W_OK)), paths[0])
+
+
+def _there(path: Path) -> Path:
+    return next(one for one in (path, *path.absolute().parents) if one.exists())
+
+
+def _free(path: Path) -> str:
+    return f"{shutil.disk_usage(_there(path)).free / 2**20:.1f} MiB"
+
+
 def _uids(path: Path) -> str:
-    there = next(one for one in (path, *path.parents) if one.exists())
+    there = _there(path)
     return f"{there} belongs to uid {there.stat().st_uid}, own uid {os.getuid()}"

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -19,15 +20,21 @@ Event = dict[str, Any]
 
 
 class CurrentStderr:
-    """Writes to whatever `sys.stderr` is now: progress bars redirect it while they are on the screen."""
+    """Writes to whatever `sys.stderr` is now: progress bars redirect it while they are on the screen.
+
+    What cannot be written is dropped: a reader that has gone, or a log on a full disk, must not end training.
+    """
 
     def write(self, text: str) -> int:
         """Write *text*."""
-        return sys.stderr.write(text)
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
 
     def flush(self) -> None:
         """Flush what was written."""
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 def is_readable(environ: Mapping[str, str] = os.environ) -> bool:

@@ -1,5 +1,6 @@
 """How a command ends: exit code and sentences."""
 
+import errno
 import re
 from pathlib import Path
 
@@ -62,6 +63,14 @@ class TestGuarded:
         guarded(raising(ManifestError([Fault("a", "b"), Fault("c", "d")])))
 
         assert capsys.readouterr().err == "error: a: b\nerror: c: d\n"
+
+    def test_full_disk(self, capsys):
+        """A full disk is a fault of the machine: its place and the way out, exit code 5."""
+        assert guarded(raising(OSError(errno.ENOSPC, "No space left on device", "/runs/a.json"))) == 5
+
+        text = capsys.readouterr().err
+        assert text.startswith("error: /runs/a.json: No space left on device, ")
+        assert "hint: free space" in text
 
     def test_fault_of_ours(self, capsys):
         """An unexpected exception is one sentence that names the file with the traceback, exit code 1."""

@@ -77,8 +77,37 @@ class TestTwoRunners:
         assert all("event" in json.loads(line) for _, log in told for line in log.splitlines())
 
 
+class TestStreams:
+    """Readers of the output that are not there."""
+
+    @pytest.mark.parametrize("redirection", ["2>/dev/full", ">/dev/full", "<&- >&- 2>&-"])
+    def test_training_goes_on(self, tmp_path, redirection):
+        """Output that cannot be written is lost, the results are not, and the exit code is that of the work."""
+        enqueue(tmp_path, MANIFEST, ["matrix.method=['naive']", "train.epochs=1", "engine.max_members=4"])
+        shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, "run", "--store", str(tmp_path)]
+
+        assert subprocess.run(shell, capture_output=True, check=False, timeout=60).returncode == 0
+        assert len(open_store(tmp_path).results()) == 4
+
+
 class TestSignals:
     """A runner that is told to stop, or killed."""
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_during_import(self, number):
+        """A signal while the program is still loading ends it with that signal's exit code, and without a traceback."""
+        loading = f"""
+import os, sys
+from contilab.cli.main import main
+class Loading:
+    def find_spec(self, name, path, target=None):
+        if name == "contilab.cli.app":
+            os.kill(os.getpid(), {int(number)})
+sys.meta_path.insert(0, Loading())
+main()"""
+        ended = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=False, timeout=60)
+
+        assert (ended.returncode, ended.stdout, ended.stderr) == (128 + number, "", "")
 
     def test_sigterm_in_training(self, tmp_path):
         """SIGTERM while a group is trained: released within seconds, exit code 143, no attempt charged."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contilab.disk.sync import make_dir, sync_dir
+from contilab.disk.sync import make_dir, sync_dir, write_synced
 
 
 class TestMakeDir:
@@ -38,6 +38,21 @@ class TestMakeDir:
 
         with pytest.raises(FileNotFoundError):
             make_dir(tmp_path / "a" / "b")
+
+
+class TestWriteSynced:
+    """`write_synced` makes a file."""
+
+    def test_full_disk_names_the_file(self, tmp_path, monkeypatch):
+        """Which file did not fit is known, though the system does not say it."""
+
+        def fsync(handle):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+        with pytest.raises(OSError, match=r"No space left on device: .*name"):
+            write_synced(tmp_path / "name", b"data")
 
 
 class TestSyncDir:

@@ -31,6 +31,22 @@ class TestFaultOf:
         """A disk error without advice of its own still has a way out."""
         assert "run again" in fault_of(OSError(errno.EIO, "I/O error"), "group 1").hint
 
+    def test_full_disk(self):
+        """A full disk is named with the file that did not fit and with what is free."""
+        fault = fault_of(NO_SPACE, "group 1")
+
+        assert fault.place == "out/record.jsonl"
+        assert fault.problem.startswith("No space left on device, ")
+        assert fault.problem.endswith(" MiB free")
+
+    def test_target_of_another_user(self, tmp_path, monkeypatch):
+        """Where a rename was denied because of its target, the target is named."""
+        (tmp_path / "own").mkdir()
+        monkeypatch.setattr("contilab.runner.faults.os.access", lambda path, _: path.name == "own")
+        error = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "own/a"), None, str(tmp_path / "results/a"))
+
+        assert fault_of(error, "group 1").place == str(tmp_path / "results/a")
+
     def test_file_of_another_user(self, tmp_path):
         """Where the rights are missing, both users are named, and how to start as the right one."""
         fault = fault_of(PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "none")), "group 1")

@@ -1,5 +1,6 @@
 """Logs on standard error, and the part of them that stays with each result."""
 
+import errno
 import json
 from types import SimpleNamespace
 
@@ -77,6 +78,23 @@ class TestConfigure:
         """A terminal that cannot move its cursor gets lines, no bars."""
         assert is_readable({})
         assert not is_readable({"TERM": "dumb"})
+
+
+class TestCurrentStderr:
+    """Standard error that may be gone."""
+
+    @pytest.mark.parametrize("code", [errno.EPIPE, errno.ENOSPC])
+    def test_nobody_reads(self, terminal, monkeypatch, code):
+        """An event that cannot be written is dropped, for it must not end training."""
+
+        def refuse(*_):
+            raise OSError(code, "no")
+
+        monkeypatch.setattr(terminal, "write", refuse)
+        monkeypatch.setattr(terminal, "flush", refuse)
+        configure({})
+
+        structlog.get_logger().info("group_started", runs=3)
 
 
 class TestGroupLog:
