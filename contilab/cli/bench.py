@@ -35,9 +35,9 @@ def bench(
         if name not in catalog.KINDS[kind]:
             raise UsageError("bench", f'there is no {kind} "{name}"', hint=f"there are {', '.join(catalog.KINDS[kind])}")
 
-    from contilab.hardware.threads import thread_budget, wait_passively
+    from contilab.hardware.threads import thread_budget, wait_briefly
 
-    wait_passively()  # as in `contilab run`
+    wait_briefly()  # as in `contilab run`
     import torch
 
     from contilab.bench.measure import measure

@@ -27,10 +27,10 @@ def demo(
     store: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.")] = None,
 ) -> None:
     """Run a small real study in under a minute: start here."""
-    from contilab.hardware.threads import wait_passively
+    from contilab.hardware.threads import wait_briefly
     from contilab.runner.signals import stop_on_signals
 
-    wait_passively()
+    wait_briefly()
     root = store or Path(tempfile.mkdtemp(prefix="contilab-demo-"))
     began = time.monotonic()
     with stop_on_signals() as stop:

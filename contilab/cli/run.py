@@ -25,9 +25,9 @@ def run(
 
     with stop_on_signals() as stop:  # before torch is imported: a signal during start-up would be lost
         say(f"store: {store.absolute()}")
-        from contilab.hardware.threads import wait_passively
+        from contilab.hardware.threads import wait_briefly
 
-        wait_passively()  # before torch is imported too: OpenMP reads it once
+        wait_briefly()  # before torch is imported too: OpenMP reads it once
         from contilab.runner.logging import configure
         from contilab.runner.progress import display
         from contilab.runner.run import Order
