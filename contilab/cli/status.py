@@ -82,9 +82,18 @@ def _broken(store: Store, states: Statuses) -> Iterator[str]:
         members = sum(1 for other in states.values() if other.gid == gid and other.state == "failed")
         yield f"  failed: group {short(gid)} ({members} runs) on {status.who}: {status.reason}"
         yield f"    traceback: {_evidence(store, gid)}; contilab run tries it again"
+    yield from _tried(states)
     for rid, status in states.items():
         if status.state == "damaged":
             yield f"  damaged: run {short(rid)}: {status.reason}"
+
+
+def _tried(states: Statuses) -> Iterator[str]:
+    """Yield why groups wait that were tried already: the machine failed them, not the training."""
+    tried = [status for status in states.values() if status.state == "waiting" and status.reason]
+    for gid, status in {status.gid: status for status in tried}.items():
+        members = sum(1 for other in tried if other.gid == gid)
+        yield f"  waiting: group {short(gid)} ({members} runs), last try: {' '.join(status.reason.split())}"
 
 
 def _evidence(store: Store, gid: str) -> str:

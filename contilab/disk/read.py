@@ -23,14 +23,17 @@ def read_table(path: Path) -> dict[str, Any]:
     """Return the JSON object in *path*; empty if the file is not there or holds anything else."""
     try:
         table = json.loads(read_bytes(path) or b"{}")
-    except ValueError:
+    except (ValueError, IsADirectoryError):
         return {}
     return table if isinstance(table, dict) else {}
 
 
 def names(directory: Path) -> list[str]:
-    """Return the sorted names in *directory*, without temps; none if it is not there."""
-    found = _unless_gone(lambda: [path.name for path in directory.iterdir()])
+    """Return the sorted names in *directory*, without temps; none if it is not there, or is no directory."""
+    try:
+        found = _unless_gone(lambda: [path.name for path in directory.iterdir()])
+    except NotADirectoryError:  # a file that somebody left there
+        return []
     return sorted(name for name in found or [] if not name.startswith("."))
 
 

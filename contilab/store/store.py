@@ -105,7 +105,7 @@ class Store:
 
     def group(self, gid: str) -> tuple[str, ...]:
         """Return the addresses of the runs of a group, sorted."""
-        return _parsed(self.layout.group(gid), tuple)
+        return _parsed(self.layout.group(gid), _rids)
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Return the runs of every group."""
@@ -143,7 +143,7 @@ class Store:
     def mismatches(self) -> list[dict[str, Any]]:
         """Return the records of attempts that disagree about one run."""
         found = (read_table(self.layout.mismatches / name) for name in names(self.layout.mismatches))
-        return [record for record in found if record]
+        return [record for record in found if {"rid", "found"} <= record.keys()]
 
     def add_runner(self, uuid: str, facts: Mapping[str, Any]) -> None:
         """Write down who a runner is (host, image, start), for people."""
@@ -165,8 +165,10 @@ def create_store(root: Path, ttl_s: float | None = None) -> Store:
     if ttl_s is not None and not TTL_MINIMUM_SECONDS <= ttl_s < float("inf"):
         problem = f"a ttl of {ttl_s:g} s is not possible"
         raise UsageError("--ttl", problem, hint="give 60 s for a local disk, 120 s or more for a network file system")
-    probe(root)
     layout = Layout(root)
+    if os.path.lexists(layout.format):
+        open_store(root)  # a store of an unknown format is refused before anything is written into it
+    probe(root)
     for directory in layout.directories:
         make_dir(directory)
     sync_dir(root)  # the directories may be another planner's, made a moment ago
@@ -198,11 +200,24 @@ def _opened(root: Path, path: Path, data: bytes) -> Store:
         facts = json.loads(data)
         found = facts["format"]
         if found == FORMAT:
-            return Store(root, float(facts["ttl_s"]), float(facts["beat_s"]))
+            return Store(root, _seconds(facts["ttl_s"]), _seconds(facts["beat_s"]))
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(str(path), "the file is damaged", hint=f"a store says {FORMAT} here") from error
     problem = f'the format is "{found}", this version knows "{FORMAT}"'
     raise StoreError(str(path), problem, hint="use the version of contilab that made this store, or another store")
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{value} is no time")
+    return seconds
+
+
+def _rids(value: Any) -> tuple[str, ...]:
+    if not (isinstance(value, list) and all(isinstance(rid, str) for rid in value)):
+        raise ValueError("it is no list of runs")
+    return tuple(value)
 
 
 def _parsed(path: Path, parse: Callable[[Any], T]) -> T:
@@ -211,6 +226,6 @@ def _parsed(path: Path, parse: Callable[[Any], T]) -> T:
         raise StoreError(str(path), "the file is not there", hint="plan the study again: contilab plan MANIFEST")
     try:
         return parse(json.loads(data))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"this version cannot read the file: {error}"
         raise StoreError(str(path), problem, hint="use the version of contilab that wrote it") from error

@@ -9,6 +9,8 @@ import structlog
 
 from contilab.cli.app import app
 from contilab.cli.main import guarded
+from contilab.errors import DataError
+from contilab.store.layout import DIRECTORIES
 from contilab.store.store import open_store
 
 MANIFEST = """
@@ -196,6 +198,31 @@ class TestStatus:
         _, out, _ = cli("status", "--store", store)
 
         assert f"damaged: run {rid[:12]}" in out
+
+    def test_tried(self, cli, manifest, tmp_path, monkeypatch):
+        """A group that the machine failed waits, and why is told."""
+
+        def fail(*args):
+            raise DataError("mnist", "not there")
+
+        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        cli("plan", manifest, "--store", tmp_path / "store")
+        cli("run", "--store", tmp_path / "store")
+        _, out, _ = cli("status", "--store", tmp_path / "store")
+
+        assert out.count("(4 runs), last try: contilab.errors.DataError: mnist: not there") == 2
+
+    def test_foreign_files(self, cli, store):
+        """Files and folders of others in every folder of the store disturb neither status nor report nor run."""
+        for folder in DIRECTORIES:
+            for name in ("junk", "junk.json", ".hidden"):
+                (store / folder / name).write_bytes(b"\xff[[[")
+            for name in ("folder", "folder.json"):
+                (store / folder / name).mkdir()
+
+        assert "8 of 8 runs have a result" in cli("status", "--store", store)[1]
+        assert cli("report", "small", "--store", store, "--out", store / "out")[0] == 0
+        assert cli("run", "--store", store)[0] == 0
 
     def test_running(self, cli, manifest, tmp_path):
         """A group in work shows who works on it, how far it is and when it was last heard of."""

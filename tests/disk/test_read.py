@@ -37,6 +37,13 @@ class TestReading:
 
         assert names(tmp_path) == ["a", "b"]
 
+    def test_wrong_kind(self, tmp_path):
+        """A file in the place of a directory has no names; a directory in the place of a file is an empty table."""
+        (tmp_path / "file").touch()
+
+        assert names(tmp_path / "file") == []
+        assert read_table(tmp_path) == {}
+
     @pytest.mark.parametrize(
         ("data", "table"), [(b'{"a": 1}', {"a": 1}), (b'{"a": ', {}), (b"[1]", {}), (b"", {}), (b"\xff", {})]
     )

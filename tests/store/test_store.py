@@ -60,6 +60,30 @@ class TestOpenStore:
         with pytest.raises(StoreError, match=r'"contilab.store/2", this version knows "contilab.store/1"'):
             open_store(root)
 
+    def test_unknown_format_is_left_alone(self, tmp_path):
+        """Planning into a store of a later format writes nothing there."""
+        (tmp_path / "format.json").write_text('{"format": "contilab.store/2"}')
+
+        with pytest.raises(StoreError, match=r"contilab.store/2"):
+            create_store(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["format.json"]
+
+    def test_directory_instead_of_format(self, tmp_path):
+        """A directory named like the format is refused, not met with an error of the system."""
+        (tmp_path / "format.json").mkdir()
+
+        with pytest.raises(StoreError, match="cannot be read: Is a directory"):
+            create_store(tmp_path)
+
+    @pytest.mark.parametrize("ttl", ['"nan"', "-5", "0", "1e999", "null"])
+    def test_impossible_times(self, plan, ttl):
+        """Times that cannot be are a damaged format.json."""
+        root = plan().root
+        (root / "format.json").write_text(f'{{"format": "contilab.store/1", "ttl_s": {ttl}, "beat_s": 1}}')
+
+        with pytest.raises(StoreError, match="the file is damaged"):
+            open_store(root)
+
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "contilab.store/1"}'])
     def test_damaged_format(self, plan, text):
         """A damaged format.json is refused and named."""
@@ -105,6 +129,24 @@ class TestPlanned:
             planned.gids[0]: tuple(sorted(planned.rids[:3])),
             planned.gids[1]: tuple(sorted(planned.rids[3:])),
         }
+
+    @pytest.mark.parametrize("text", ["[[1]]", '"abc"', "{}", "3"])
+    def test_damaged_group(self, plan, text):
+        """A group file that is no list of runs is refused and named."""
+        planned = plan()
+        planned.store.layout.group(planned.gids[0]).write_text(text)
+
+        with pytest.raises(StoreError, match="it is no list of runs"):
+            planned.store.groups()
+
+    @pytest.mark.parametrize("text", ["[]", "3", "null", '{"v": "contilab.study/1"}'])
+    def test_damaged_study(self, plan, text):
+        """So is the file of a study that is no study."""
+        planned = plan()
+        planned.store.layout.plan("study", 2).write_text(text)
+
+        with pytest.raises(StoreError, match=r"2\.json: this version cannot read the file"):
+            planned.store.studies()
 
     def test_study_round_trip(self, plan):
         """The current plan of a study equals the one written."""
