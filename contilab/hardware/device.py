@@ -21,20 +21,25 @@ def cuda_devices() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
+def check_device(asked: str) -> int:
+    """Return the number in *asked* (cuda:N), 0 where it has none; UsageError if it names no device at all."""
+    match = re.fullmatch(r"auto|cpu|cuda(?::([0-9]+))?", asked)
+    if not match:
+        raise UsageError("device", f'"{asked}" is no device', hint="auto, cpu, cuda or cuda:N")
+    return int(match[1] or 0)
+
+
 def choose_device(asked: str, *, count: Callable[[], int] = cuda_devices) -> Choice:
     """Return the device for *asked* (auto, cpu, cuda or cuda:N). torch is loaded unless it is "cpu".
 
     Raises UsageError for another word and DeviceError where there is no such device.
     """
+    index = check_device(asked)
     if asked == "cpu":
         return Choice("cpu", "asked for")
-    match = re.fullmatch(r"auto|cuda(?::(\d+))?", asked)
-    if not match:
-        raise UsageError("device", f'"{asked}" is no device', hint="auto, cpu, cuda or cuda:N")
     present = count()
     if asked == "auto":
         return Choice("cuda:0", f"{present} CUDA device(s) found") if present else Choice("cpu", "no CUDA device found")
-    index = int(match[1] or 0)
     if index >= present:
         found = f"there are {present}, numbered from 0" if present else "torch sees no CUDA device"
         raise DeviceError("device", f'"{asked}" does not exist: {found}', hint=_way_out(present))

@@ -6,11 +6,14 @@ min(affinity, quota rounded up) / workers, at least 1. OMP_NUM_THREADS is the us
 
 import math
 import os
+import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from contilab.hardware.limits import MEMBERSHIP, MOUNT, limits
+
+MOST = 1024  # threads of one process; more is a slip of the keyboard, and torch may fail on it
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ def thread_budget(
 ) -> Threads:
     """Return the threads for one of *workers* processes that share this machine's allowance."""
     asked = environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # OpenMP allows a list, one value per nesting level
-    if asked.isdigit() and int(asked) > 0:
+    if re.fullmatch("[0-9]{1,9}", asked) and 0 < int(asked) <= MOST:
         return Threads(int(asked), f"OMP_NUM_THREADS is {asked}")
     cpus = affinity if affinity is not None else len(os.sched_getaffinity(0))
     quota = limits(mount, membership).cpus

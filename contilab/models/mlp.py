@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from torch import Tensor
 from torch.nn.functional import linear, relu
 
@@ -13,12 +13,16 @@ from contilab.models.contract import Forward, Model, Params, Uniform
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
 
+MOST_UNITS = 1_000_000  # of one layer; chosen: more fits into no machine's memory
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a manifest may set of the perceptron."""
 
-    hidden: Annotated[tuple[Annotated[int, Ge(1)], ...], Doc("units of each hidden layer; none is a linear model")] = (400, 400)
+    hidden: Annotated[
+        tuple[Annotated[int, Ge(1), Le(MOST_UNITS)], ...], Doc("units of each hidden layer; none is a linear model")
+    ] = (400, 400)
 
     def __post_init__(self) -> None:
         """Hold the widths as a tuple: JSON and TOML have lists only."""

@@ -5,7 +5,8 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from contilab.data.contract import Source
-from contilab.errors import Fault, InputError, ManifestError
+from contilab.errors import Fault, InputError, ManifestError, UsageError
+from contilab.hardware.device import check_device
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
 from contilab.spec.numerics import numerics_tags
@@ -26,10 +27,10 @@ class Expanded(NamedTuple):
 def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
     """Return the cells and runs of *resolved*; *place* is the manifest's name in messages.
 
-    Raises ManifestError with every benchmark that its data do not allow.
+    Raises ManifestError with every benchmark that its data do not allow, and every word that names no device.
     """
     sources, faults = _sources(resolved, menu, place)
-    if faults:
+    if faults := [*faults, *_devices(resolved, place)]:
         raise ManifestError(faults)
     cells: list[Cell] = []
     runs: dict[str, Run] = {}
@@ -57,6 +58,18 @@ def _sources(resolved: Resolved, menu: Menu, place: str) -> tuple[dict[Benchmark
             ]
             faults |= dict.fromkeys(told)
     return sources, list(faults)
+
+
+def _devices(resolved: Resolved, place: str) -> list[Fault]:
+    """Return the faults of words that name no device; whether a device is there, only the machine that trains can tell."""
+    faults: dict[Fault, None] = {}
+    for cell in resolved.cells:
+        try:
+            check_device(cell.settings["engine"]["device"])
+        except UsageError as error:
+            (fault,) = error.faults
+            faults[Fault(f"{place}: engine.device of preset {cell.preset}", fault.problem, fault.hint)] = None
+    return list(faults)
 
 
 def _benchmark(cell: ResolvedCell) -> Benchmark:

@@ -99,7 +99,7 @@ class Execution:
 
     execution: Annotated[Literal["auto", "loop", "vmap"], Doc("how members are trained together")] = "auto"
     max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
-    threads: Annotated[Annotated[int, Ge(1)] | Literal["auto"], Doc("threads of the process")] = "auto"
+    threads: Annotated[Annotated[int, Ge(1), Le(1024)] | Literal["auto"], Doc("threads of the process")] = "auto"
     device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"
 
 

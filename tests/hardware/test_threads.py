@@ -37,7 +37,10 @@ class TestThreadBudget:
         """The affinity is read from the system."""
         assert thread_budget(environ={}, mount=tmp_path, membership=tmp_path / "none").count >= 1
 
-    @pytest.mark.parametrize(("word", "count"), [("5", 5), ("5,2", 5), ("0", 3), ("many", 3), ("", 3)])
+    @pytest.mark.parametrize(
+        ("word", "count"),
+        [("5", 5), ("5,2", 5), ("0", 3), ("-1", 3), ("9" * 30, 3), ("9" * 5000, 3), ("²", 3), ("many", 3), ("", 3)],
+    )
     def test_the_user_wins(self, quota, word, count):
         """OMP_NUM_THREADS is respected where it is a number, whatever the quota."""
         assert (

@@ -92,6 +92,21 @@ class TestRuns:
         assert [fault.place for fault in raised.value.faults] == ["m.toml: benchmark.tasks of preset synthetic_class"] * 2
         assert all(isinstance(fault, Fault) and "6 classes" in fault.problem for fault in raised.value.faults)
 
+    def test_device_that_is_none(self) -> None:
+        """A word that names no device is a fault of the manifest; a device that this machine lacks is none."""
+        with pytest.raises(ManifestError) as raised:
+            _expanded("", "engine.device=gpu")
+
+        (fault,) = raised.value.faults
+        assert (fault.place, fault.problem) == ("m.toml: engine.device of preset synthetic_class", '"gpu" is no device')
+        assert _expanded("", "engine.device=cuda:99").runs
+
+    @pytest.mark.parametrize("setting", ["engine.threads=1025", "model.hidden=[9223372036854775807]"])
+    def test_beyond_every_machine(self, setting: str) -> None:
+        """Numbers that no machine can serve are out of range, not a crash of the one that plans or trains."""
+        with pytest.raises(ManifestError, match="is out of range"):
+            _expanded("", setting)
+
 
 class TestShippedManifests:
     """The manifests of the repository."""
