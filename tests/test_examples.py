@@ -10,7 +10,7 @@ import contilab
 from contilab import catalog
 
 ROOT = Path(contilab.__file__).parent
-FILES = sorted(path for path in ROOT.rglob("*.py") if ">>>" in path.read_text(encoding="utf-8"))
+FILES = sorted(path for path in ROOT.rglob("*.py") if "\n    >>> " in path.read_text(encoding="utf-8"))
 MODULES = [".".join(("contilab", *path.relative_to(ROOT).with_suffix("").parts)) for path in FILES]
 
 

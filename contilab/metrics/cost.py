@@ -35,7 +35,18 @@ def _cost(name: str, unit: str, summary: str, read: Callable[[Cost], float] | No
         cost = evidence.cost or Cost()
         return read(cost) if read else float(getattr(cost, name))
 
-    return Metric(name, function, summary, ("cost",), unit, higher_is_better=None)
+    return Metric(name, function, summary, ("cost",), unit, higher_is_better=None, is_of_group=name in _OF_GROUP)
+
+
+_OF_GROUP = (
+    "seconds_group",
+    "seconds_per_run",
+    "seconds_recording",
+    "members",
+    "steps_per_second_mean",
+    "peak_rss_bytes",
+    "peak_device_bytes",
+)
 
 
 SAMPLES_NEW = _cost("samples_new", "samples", "new samples trained on")

@@ -26,7 +26,9 @@ class Variant(NamedTuple):
     runs: tuple[RunReport, ...]
 
     def summary(self, name: str) -> Summary:
-        """Return the metric *name* over the seeds."""
+        """Return the metric *name* over the seeds; one that is of a group, over the attempts that trained them."""
+        if metric(name).is_of_group:
+            return summarise({run.attempt: run.values[name] for run in self.runs}.values())
         return summarise(run.values[name] for run in self.runs)
 
     @property

@@ -1,5 +1,6 @@
 """How numbers are written for people, by the unit of their metric."""
 
+COUNTED = ("samples", "steps", "operations", "runs", "parameters", "bytes")
 SUBSCRIPTS = {"seconds": "s", "steps per second": "/s"}
 
 
@@ -20,6 +21,15 @@ def number(value: float, unit: str) -> str:
     if unit in SUBSCRIPTS:
         return f"{value:.3g} {SUBSCRIPTS[unit]}"
     return f"{value:,.0f}".replace(",", " ") if value == int(value) else f"{value:.3g}"
+
+
+def exact(value: float, unit: str) -> float:
+    """Return *value* for machines: a count as an integer, everything else as it is.
+
+    >>> exact(12970.0, "samples"), exact(1.0, "fraction")
+    (12970, 1.0)
+    """
+    return int(value) if unit in COUNTED and value == int(value) else value
 
 
 def _bytes(value: float) -> str:

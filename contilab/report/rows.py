@@ -5,9 +5,10 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from contilab.metrics.contract import Absent
-from contilab.metrics.table import METRICS
+from contilab.metrics.contract import Absent, Value
+from contilab.metrics.table import METRICS, metric
 from contilab.report.benchmark import plain
+from contilab.report.numbers import exact
 from contilab.report.runs import RunReport
 
 FIRST = ("study", "run", "preset", "scenario", "method", "seed")
@@ -26,7 +27,7 @@ def rows(study: str, runs: Sequence[RunReport]) -> list[dict[str, Any]]:
             **dict(zip(FIRST, (study, run.rid, run.cell.preset, run.cell.scenario, run.cell.method, run.seed), strict=True)),
             **{key: run.cell.sweep.get(key) for key in keys},
             "state": run.state,
-            **{name: None if isinstance(run.values[name], Absent) else run.values[name] for name in METRICS},
+            **{name: _plain(run.values[name], name) for name in METRICS},
         }
         for run in runs
     ]
@@ -42,6 +43,10 @@ def absent_csv(runs: Sequence[RunReport]) -> bytes:
     """Return absent.csv: for each empty metric of results.csv the run, the metric and the reason."""
     absent = ([run.rid, name, value.reason] for run in runs for name, value in run.values.items() if isinstance(value, Absent))
     return _csv(["run", "metric", "reason"], list(absent))
+
+
+def _plain(value: Value, name: str) -> float | None:
+    return None if isinstance(value, Absent) else exact(value, metric(name).unit)
 
 
 def _text(value: Any) -> str:

@@ -19,6 +19,7 @@ class RunReport(NamedTuple):
 
     state: "finished", "diverged", "damaged", or how far it is (waiting, running, failed); *problem* says what kept it from
     a result. values: every metric by name. circumstances: versions, device, precision, threads, execution and members.
+    attempt: names the attempt that trained it, together with the other runs of its group.
     """
 
     cell: Cell
@@ -29,6 +30,7 @@ class RunReport(NamedTuple):
     values: Mapping[str, Value] = {}
     record: Record | None = None
     circumstances: Mapping[str, Any] = {}
+    attempt: str = ""
 
     @property
     def name(self) -> str:
@@ -55,6 +57,7 @@ class _Result(NamedTuple):
     record: Record
     tensors: Arrays
     circumstances: Mapping[str, Any]
+    attempt: str
 
 
 def _read(store: Store, rid: str) -> _Result | str:
@@ -67,7 +70,7 @@ def _read(store: Store, rid: str) -> _Result | str:
     if names:
         return f"{', '.join(names)} is not what was published"
     try:
-        return _Result(read_record(directory), read_tensors(directory), manifest.circumstances)
+        return _Result(read_record(directory), read_tensors(directory), manifest.circumstances, f"{manifest.gid}.{manifest.n}")
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"this version cannot read its record: {error}"
 
@@ -89,7 +92,7 @@ def _computed(cell: Cell, seed: int, rid: str, result: _Result, cumulative: Reco
     values = compute(result.record, result.tensors, cumulative=cumulative)
     lost = result.record.diverged
     problem = f"non-finite loss in task {lost['task']} at step {lost['step']}" if lost else ""
-    return RunReport(cell, seed, rid, result.record.state, problem, values, result.record, result.circumstances)
+    return RunReport(cell, seed, rid, result.record.state, problem, values, result.record, result.circumstances, result.attempt)
 
 
 def _cumulative(study: Study, cell: Cell, seed: int, results: Mapping[str, _Result]) -> Record | None:

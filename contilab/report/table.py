@@ -9,6 +9,7 @@ from contilab.metrics.table import METRICS, metric
 from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.numbers import number
 from contilab.report.runs import RunReport
+from contilab.report.summary import Summary
 from contilab.store.layout import short
 
 HEADLINE = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
@@ -125,7 +126,8 @@ def _summary(variant: Variant, item: Metric, notes: Notes) -> Entry:
     if found.mean is None:
         return Entry("–", "", marks)
     share = found.mean if item.name == "acc" else None
-    return Entry(number(found.mean, item.unit), spread(found.sd, found.n, len(variant.runs), item.unit), marks, share)
+    detail = _groups(found, item.unit) if item.is_of_group else spread(found.sd, found.n, len(variant.runs), item.unit)
+    return Entry(number(found.mean, item.unit), detail, marks, share)
 
 
 def spread(sd: float | None, n: int, planned: int, unit: str) -> str:
@@ -136,6 +138,11 @@ def spread(sd: float | None, n: int, planned: int, unit: str) -> str:
     """
     seeds = f"n {n}" if n == planned else f"n {n} of {planned}"
     return seeds if sd is None else f"sd {number(sd, unit)}, {seeds}"
+
+
+def _groups(found: Summary, unit: str) -> str:
+    groups = f"{found.n} group{'s' if found.n > 1 else ''}"
+    return groups if found.sd is None else f"sd {number(found.sd, unit)}, {groups}"
 
 
 def _values(run: RunReport, metrics: Sequence[Metric], notes: Notes) -> Iterable[Entry]:

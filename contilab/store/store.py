@@ -168,6 +168,8 @@ def create_store(root: Path, ttl_s: float | None = None) -> Store:
     layout = Layout(root)
     if os.path.lexists(layout.format):
         open_store(root)  # a store of an unknown format is refused before anything is written into it
+    else:
+        _refuse_foreign(layout)
     probe(root)
     for directory in layout.directories:
         make_dir(directory)
@@ -179,6 +181,15 @@ def create_store(root: Path, ttl_s: float | None = None) -> Store:
         problem = f"the store has a ttl of {store.ttl_s:g} s, asked for is {ttl_s:g} s"
         raise UsageError(str(root), problem, hint="leave --ttl out: the first plan of a store sets it for all runners")
     return store
+
+
+def _refuse_foreign(layout: Layout) -> None:
+    """Refuse a folder that holds anything but the beginnings of a store: a mistaken path must not be littered."""
+    own = {directory.name for directory in layout.directories} | {"cache", "lost+found"}  # downloads; a new file system
+    foreign = [name for name in names(layout.root) if name not in own]
+    if foreign:
+        problem = f"this is no store, and it holds other things: {', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}"
+        raise StoreError(str(layout.root), problem, hint="name a new or empty folder with --store or CONTILAB_STORE")
 
 
 def open_store(root: Path) -> Store:

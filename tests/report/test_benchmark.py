@@ -1,5 +1,7 @@
 """How runs are arranged, and what is said of them before the numbers."""
 
+from statistics import stdev
+
 import pytest
 
 from contilab.errors import InputError
@@ -106,6 +108,17 @@ class TestNotices:
 
 class TestNumbers:
     """Values for people."""
+
+    def test_groups_are_counted_once(self):
+        """What is measured of a group is averaged over attempts, not over the seeds that one of them trained."""
+        times = (("a.1", 10.0), ("a.1", 10.0), ("b.1", 40.0))
+        runs = [
+            run._replace(attempt=attempt, values={"seconds_group": seconds})
+            for run, (attempt, seconds) in zip(runs_of("er", [0.5] * 3), times, strict=True)
+        ]
+        [benchmark] = benchmarks(runs)
+
+        assert benchmark.variants[0].summary("seconds_group")[:3] == (25.0, stdev([10.0, 40.0]), 2)
 
     def test_one_seed_has_no_spread(self):
         """With one value there is a mean and no standard deviation."""

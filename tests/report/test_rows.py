@@ -31,6 +31,12 @@ class TestTables:
             ["" if row[n] is None else row[n] for n in METRICS] for row in expected
         ]
 
+    def test_counts_are_integers(self, store):
+        """Counts are integers, so that tables do not show 40.0 steps."""
+        steps = [row["train_steps"] for row in load(store.root, "tiny") if row["state"] == "finished"]
+
+        assert {type(value) for value in steps} == {int}
+
     def test_every_empty_metric_has_a_reason(self, written):
         """For each empty cell of results.csv there is a line in absent.csv, and for no other."""
         with (written.directory / "results.csv").open(newline="") as file:

@@ -36,6 +36,17 @@ class TestCreateStore:
         with pytest.raises(UsageError, match="ttl of 60 s, asked for is 90 s"):
             create_store(tmp_path, 90)
 
+    def test_foreign_folder(self, tmp_path):
+        """A folder that holds other things is refused and nothing is written into it; what a killed plan left is none."""
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "thesis.tex").touch()
+        (tmp_path / "begun" / "runs").mkdir(parents=True)
+
+        with pytest.raises(StoreError, match=r"this is no store, and it holds other things: thesis\.tex"):
+            create_store(tmp_path / "home")
+        assert [path.name for path in (tmp_path / "home").iterdir()] == ["thesis.tex"]
+        assert create_store(tmp_path / "begun").ttl_s == 120
+
     @pytest.mark.parametrize("ttl_s", [0, -5, 0.5, float("nan"), float("inf")])
     def test_impossible_ttl(self, tmp_path, ttl_s):
         """A TTL below a second or without end is refused before anything is written."""

@@ -70,7 +70,8 @@ def _caption(maps: list[tuple[Variant, list[list[Value]]]]) -> str:
     reasons = {value.reason for _, matrix in maps for row in matrix for value in row if isinstance(value, Absent)}
     hatched = f" Hatched: {'; '.join(sorted(reasons))}." if reasons else ""
     first = (
-        "Accuracy on each task (columns) after each stage of training (rows), mean over seeds; start is the untrained model."
+        "Accuracy on each task (columns) after each stage of training (rows), mean over seeds. "
+        "Start is the untrained model, on each task under the mask of that task."
     )
     return first + hatched
 
