@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from contilab.errors import DataError, EnvironmentFault, Fault
+from contilab.errors import EnvironmentFault, Fault, RefusedStart
 from contilab.store.ending import is_lost_device
 
 _WAY_OUT = {
@@ -18,7 +18,7 @@ _WAY_OUT = {
 
 def fault_of(error: BaseException, place: str) -> Fault:
     """Return *error* as one sentence with its place and the way out."""
-    if isinstance(error, EnvironmentFault | DataError):
+    if isinstance(error, EnvironmentFault | RefusedStart):
         return error.faults[0]
     if is_lost_device(error):
         return Fault(

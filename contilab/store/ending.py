@@ -4,7 +4,7 @@ import errno
 import traceback
 from typing import Any, Literal, get_args
 
-from contilab.errors import ContilabError, DataError, EnvironmentFault
+from contilab.errors import ContilabError, EnvironmentFault, RefusedStart
 
 Kind = Literal["done", "released", "superseded", "failed", "env"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -20,10 +20,10 @@ _LOST_DEVICE = (
 
 
 def is_environment(error: BaseException) -> bool:
-    """Whether *error* says that disk, data or device failed and not the training; it is not charged to the group."""
+    """Whether *error* says that store, disk, data or device failed and not the training; it is not charged to the group."""
     if isinstance(error, OSError):
         return error.errno in _ENVIRONMENT
-    return isinstance(error, EnvironmentFault | DataError) or is_lost_device(error)
+    return isinstance(error, EnvironmentFault | RefusedStart) or is_lost_device(error)
 
 
 def is_lost_device(error: BaseException) -> bool:

@@ -197,6 +197,18 @@ class TestFailures:
         assert ended(root).code == 5
         assert open_store(root).results() == set()
 
+    def test_store_that_turns_read_only(self, root, monkeypatch):
+        """A store that is read-only when results are to be published is no failure of training: exit code 5."""
+
+        def refuse(*args, **kwargs):
+            raise StoreError("store", "the file system is read-only", hint="mount the volume writable")
+
+        monkeypatch.setattr("contilab.store.claim.Claim.publish", refuse)
+        verdict = ended(root)
+
+        assert (verdict.code, {fault.hint for fault in verdict.faults}) == (5, {"mount the volume writable"})
+        assert ends(root) == ["env"] * 3
+
     def test_claims_that_cannot_be_written(self, root, monkeypatch):
         """A disk that fails at the first claim does not allow a start: exit code 4."""
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from contilab.errors import DataError, EnvironmentFault
+from contilab.errors import DataError, EnvironmentFault, StoreError
 from contilab.store.ending import is_environment, is_lost_device
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device", "out/record.jsonl")
@@ -22,6 +22,7 @@ class TestIsEnvironment:
             PermissionError(errno.EACCES, "Permission denied"),
             LOST,
             DataError("mnist", "not there"),
+            StoreError("store", "the file system is read-only"),
             EnvironmentFault("store", "gone"),
         ],
     )
