@@ -43,11 +43,12 @@ def is_readable(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def configure(environ: Mapping[str, str] = os.environ) -> None:
-    """Set up structlog for the whole process: where to, and in which form. On a terminal details are left to the bars."""
+    """Set up structlog for the whole process: where to, and in which form. Details are shown with CONTILAB_DEBUG only."""
     readable = is_readable(environ)
+    is_debug = environ.get("CONTILAB_DEBUG", "") not in ("", "0")
     structlog.configure(
         processors=_readable(environ) if readable else [_level, _now, structlog.processors.JSONRenderer(default=str)],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if readable else logging.DEBUG),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if is_debug else logging.INFO),
         logger_factory=lambda *_: structlog.PrintLogger(CurrentStderr()),  # type: ignore[arg-type]  # it only writes and flushes
         cache_logger_on_first_use=False,
     )

@@ -112,7 +112,7 @@ main()"""
     def test_sigterm_in_training(self, tmp_path):
         """SIGTERM while a group is trained: released within seconds, exit code 143, no attempt charged."""
         enqueue(tmp_path, ENDLESS)
-        process = started("run", "--store", tmp_path)
+        process = started("run", "--store", tmp_path, environ={"CONTILAB_DEBUG": "1"})
         wait_for(process, process.stderr, '"training"')
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -137,7 +137,7 @@ main()"""
     def test_sigkill(self, tmp_path):
         """After SIGKILL the next runner goes on by itself, at once: no unlocking, no waiting for the time to live."""
         enqueue(tmp_path, ENDLESS)
-        process = started("run", "--store", tmp_path)
+        process = started("run", "--store", tmp_path, environ={"CONTILAB_DEBUG": "1"})
         wait_for(process, process.stderr, '"training"')
         process.kill()
         process.communicate(timeout=30)

@@ -63,7 +63,7 @@ def study(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stud
     out.chmod(0o777)  # the image's user is not the owner of this folder
 
     def contilab(*arguments: str) -> subprocess.CompletedProcess[str]:
-        places = ("-v", f"{volume}:/store", "-v", f"{out}:/out")
+        places = ("-v", f"{volume}:/store", "-v", f"{out}:/out", "-e", "CONTILAB_DEBUG=1")  # it logs each run
         return docker("run", "--rm", "--network=none", "--cpus=1", *places, image, *arguments)
 
     try:
