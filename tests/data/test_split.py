@@ -46,7 +46,7 @@ SPECS = st.fixed_dictionaries(
 class TestParts:
     """Training, validation and test parts."""
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(SPECS)
     def test_every_sample_is_in_exactly_one_part(self, values: dict[str, Any]) -> None:
         """Without limits, training and validation parts partition the training data, and test parts the test data."""
@@ -56,7 +56,7 @@ class TestParts:
         assert sorted(trained.tolist()) == list(range(len(made.train_rows)))
         assert sorted(torch.cat([task.test for task in made.tasks]).tolist()) == list(range(len(made.test_rows)))
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(SPECS, st.integers(1, 60), st.integers(1, 20))
     def test_limits_keep_parts_apart(self, values: dict[str, Any], train: int, test: int) -> None:
         """Limits are kept, shorten training and test only, and are part of what a larger limit gives; validation stays."""
@@ -70,7 +70,7 @@ class TestParts:
             assert not set(task.train.tolist()) & set(task.validation.tolist())
             assert task.validation.tolist() == full.validation.tolist()
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(SPECS)
     def test_samples_belong_to_their_task(self, values: dict[str, Any]) -> None:
         """Row and task of each sample are those that the stored class order gives its label."""
