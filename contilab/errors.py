@@ -10,6 +10,7 @@ ContilabError                   1  a fault of contilab itself
 │   └── DataError               4  data are missing or not what they must be
 ├── EnvironmentFault            5  it failed on the way: no space left, device lost
 ├── NumericsMismatch            3  a run was planned for other numerics than this code has
+├── CheckpointMismatch          1  a checkpoint is damaged, or not of these runs and this model
 └── Stopped                   143  told to stop; what was done is saved
 """
 
@@ -85,6 +86,10 @@ class NumericsMismatch(ContilabError):
     """Raised when a run asks for numerics that this version of the code does not have."""
 
     exit_code = 3
+
+
+class CheckpointMismatch(ContilabError):
+    """Raised when training cannot go on from a checkpoint: it is damaged, or of other runs or another model."""
 
 
 class Stopped(ContilabError):

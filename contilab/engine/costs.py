@@ -3,7 +3,7 @@
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -17,12 +17,15 @@ PASSES = 3  # forward, and a backward pass twice as long
 
 
 class Stopwatch:
-    """Wall time of a group, of it for recording, and the training speed of each stage."""
+    """Wall time of a group, of it for recording (snapshots too), and the training speed of each stage.
 
-    def __init__(self) -> None:
-        self.begin = time.perf_counter()
-        self.recording = 0.0
-        self.steps_per_second: list[float] = []
+    A group that is resumed goes on from what its clock showed: *before* and *recording* seconds, and the speeds.
+    """
+
+    def __init__(self, before: float = 0.0, recording: float = 0.0, steps_per_second: Sequence[float] = ()) -> None:
+        self.begin = time.perf_counter() - before
+        self.recording = recording
+        self.steps_per_second = list(steps_per_second)
 
     @property
     def elapsed(self) -> float:

@@ -16,6 +16,9 @@ from contilab.spec.run import Run
 
 STEPS_PER_MEAN = 100  # with train.steps, one mean loss per so many steps
 
+MARK_TENSORS = {"prediction": torch.int16, "confidence": torch.float32, "prediction_all_rows": torch.int16}
+MARK_FACTS = tuple(name for name in Marks._fields if name not in MARK_TENSORS)
+
 
 @dataclass
 class Diary:
@@ -46,6 +49,27 @@ class Diary:
         self.marks.append(marks)
         if validation is not None:
             self.validation.append(validation)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a snapshot keeps of the diary as text; the rest are its tensors."""
+        return {
+            "marks": [{name: getattr(one, name) for name in MARK_FACTS} for one in self.marks],
+            "validation": self.validation,
+            "train_loss": self.train_loss,
+            "steps": self.steps,
+            "diverged": self.diverged,
+        }
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return what the member answered in each exam, [marks, N]."""
+        return {name: torch.stack([getattr(one, name) for one in self.marks]) for name in MARK_TENSORS}
+
+
+def diary_from(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Diary:
+    """Return the diary of which `Diary.facts` and `Diary.tensors` gave these."""
+    rows = zip(*(tensors[name].unbind() for name in MARK_TENSORS), strict=True)
+    marks = [Marks(**own, **dict(zip(MARK_TENSORS, row, strict=True))) for own, row in zip(facts["marks"], rows, strict=True)]
+    return Diary(**{**facts, "marks": marks})
 
 
 def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cost) -> Outcome:

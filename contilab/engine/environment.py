@@ -45,13 +45,17 @@ def environment(runs: Sequence[Run], execution: Execution) -> dict[str, Any]:
     """Return the choices for *runs* trained together as plain tables; loads no data."""
     choices = choose(runs, execution, learner_of(runs[0], source_of(runs[0])))
     named = {name: value._asdict() for name, value in choices._asdict().items() if isinstance(value, Choice)}
-    return {
-        **named,
-        "vmap_fallback": choices.vmap_fallback,
-        "members": len(runs),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
+    return {**named, "vmap_fallback": choices.vmap_fallback, **_surroundings(len(runs))}
+
+
+def circumstances(choices: Choices, members: int) -> dict[str, Any]:
+    """Return what a snapshot names, so that a successor can keep it: the values chosen, members, threads and torch."""
+    named = {name: value.value for name, value in choices._asdict().items() if isinstance(value, Choice)}
+    return {**named, **_surroundings(members)}
+
+
+def _surroundings(members: int) -> dict[str, Any]:
+    return {"members": members, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
 
 def _wanted(asked: str, members: int, *, is_convolutional: bool) -> Choice:

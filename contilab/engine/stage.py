@@ -1,11 +1,12 @@
 """The steps of one stage: chunk after chunk of draws, handed to the execution; between two chunks the watch is looked at."""
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from contilab.engine.checkpoint import Losses, Part
 from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.contract import Execution
@@ -15,8 +16,9 @@ from contilab.engine.watch import Progress, Watch
 from contilab.errors import Stopped
 
 CHUNK_SECONDS = 0.5  # chosen: how long training may go on between two looks at the watch
+NOTHING = Part()
 
-Losses = NDArray[Any]  # [S, E]
+Keep = Callable[[list[MemberState], Part], None]
 
 
 class Session(NamedTuple):
@@ -28,37 +30,54 @@ class Session(NamedTuple):
     watch: Watch
 
 
-def train_stage(session: Session, stage: Stage, members: list[MemberState]) -> tuple[list[MemberState], Losses]:
-    """Train *members* by all steps of *stage*; return them with the losses of each step.
+def keep_nothing(_members: list[MemberState], _part: Part) -> None:
+    """Keep no snapshot."""
 
-    Raises Stopped once the watch says so.
+
+def train_stage(
+    session: Session, stage: Stage, members: list[MemberState], *, done: Part = NOTHING, keep: Keep = keep_nothing
+) -> tuple[list[MemberState], Part]:
+    """Train *members* by the steps of *stage* that are not *done*; return them with the losses and seconds of all its steps.
+
+    *keep* gets members and what is done of the stage, when the watch wants it. The tensors are those that training goes on
+    with. Raises Stopped once the watch says so.
     """
     setup, execution, draws, watch = session
     lesson = setup.lesson(stage)
     ensemble = execution.gather(members)
-    losses: list[Losses] = []
-    begin, step, limit = time.perf_counter(), 0, 1
+    step, limit, seconds = done.step, 1, done.seconds
+    losses: list[Losses] = [] if done.losses is None else [done.losses]
     while step < stage.schedule.steps:
-        if watch.stop():
+        is_stopped = watch.stop()
+        if watch.saves_on_stop() if is_stopped else watch.is_due():
+            keep(execution.scatter(ensemble), _part(step, losses, seconds))
+        if is_stopped:
             raise Stopped("", "training was stopped", hint="run the same command again to go on")
+        begin = time.perf_counter()
         chunk = stage.schedule.chunk(step, limit)
         ensemble, loss = execution.train(ensemble, lesson, draws.chunk(stage, chunk))
         losses.append(loss.cpu().numpy())  # waits for the device
         step += chunk.count
-        seconds = time.perf_counter() - begin
-        limit = max(1, min(BLOCK, int(CHUNK_SECONDS * step / seconds)))
-        watch.progress(_progress(setup, stage, step, seconds, losses[-1]))
-    return execution.scatter(ensemble), np.concatenate(losses)
+        seconds += time.perf_counter() - begin
+        limit = max(1, min(BLOCK, int(CHUNK_SECONDS * (step - done.step) / (seconds - done.seconds))))
+        watch.progress(_progress(setup, stage, done, _part(step, losses[-1:], seconds)))
+    return execution.scatter(ensemble), _part(step, losses, seconds)
 
 
-def _progress(setup: Setup, stage: Stage, step: int, seconds: float, losses: Losses) -> Progress:
-    latest = losses[-1][np.isfinite(losses[-1])]
+def _part(step: int, losses: list[Losses], seconds: float) -> Part:
+    return Part(step, np.concatenate(losses) if losses else None, seconds)
+
+
+def _progress(setup: Setup, stage: Stage, done: Part, now: Part) -> Progress:
+    """Return the progress of a stage of which *done* was trained before, and whose latest losses are those of *now*."""
+    latest = np.empty(0) if now.losses is None else now.losses[-1][np.isfinite(now.losses[-1])]
     earlier = sum(before.schedule.steps for before in setup.stages[: stage.task])
+    samples = stage.samples_until(now.step) - stage.samples_until(done.step)
     return Progress(
         task=stage.task,
         tasks=len(setup.stages),
-        step=earlier + step,
+        step=earlier + now.step,
         steps=setup.steps,
-        samples_per_second=len(setup.runs) * stage.samples_until(step) / seconds,
+        samples_per_second=len(setup.runs) * samples / (now.seconds - done.seconds),
         loss=float(latest.mean()) if len(latest) else None,
     )

@@ -1,16 +1,17 @@
 """Training of one group: stage after stage, all members together, evaluated after each."""
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
 from contilab.engine import streams
+from contilab.engine.checkpoint import Part, Standing, pack, step_of, unpack
 from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
 from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState, clone
-from contilab.engine.environment import EXECUTIONS, choose
+from contilab.engine.environment import EXECUTIONS, choose, circumstances
 from contilab.engine.evaluate import evaluate, test_exam, validation_exam
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.importance import Samples, importance
@@ -24,55 +25,100 @@ from contilab.spec.sections import Execution
 from contilab.strategies.contract import Importance, TaskEnd
 
 
-def train(runs: Sequence[Run], execution: Execution, watch: Watch) -> list[Outcome]:
+def train(
+    runs: Sequence[Run], execution: Execution, watch: Watch, *, resume: Mapping[str, bytes] | None = None
+) -> list[Outcome]:
     """Train *runs*, which are equal but for seeds and per-member settings, and return what each leaves, in order.
 
-    Raises Stopped once *watch* says so, DataError and DeviceError where those are missing, and torch's errors unchanged.
+    *resume*: the files of a snapshot of these runs, and maybe others, from which to go on.
+
+    Raises Stopped once *watch* says so, CheckpointMismatch if the snapshot does not fit, DataError and DeviceError where those
+    are missing, and torch's errors unchanged.
     """
     source = source_of(runs[0])
     learner = learner_of(runs[0], source)
     choices = choose(runs, execution, learner)
     setup = prepare(runs, learner, source.load(), device=torch.device(choices.device.value))
     watch.log("training", members=len(runs), execution=choices.execution.value, device=choices.device.value)
-    return train_group(setup, EXECUTIONS[choices.execution.value], watch)
+    named = circumstances(choices, len(runs))
+    return train_group(setup, EXECUTIONS[choices.execution.value], watch, resume=resume, named=named)
 
 
-def train_group(setup: Setup, make: MakeExecution, watch: Watch) -> list[Outcome]:
-    """Train the members of *setup* by the execution that *make* builds, and return what each run leaves."""
-    clock = Stopwatch()
+def train_group(
+    setup: Setup,
+    make: MakeExecution,
+    watch: Watch,
+    *,
+    resume: Mapping[str, bytes] | None = None,
+    named: Mapping[str, Any] | None = None,
+) -> list[Outcome]:
+    """Train the members of *setup* by the execution that *make* builds, and return what each run leaves.
+
+    *named*: the circumstances that snapshots name.
+    """
+    standing = _beginning(setup) if resume is None else unpack(setup, resume)
     draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
     session = Session(setup, make(setup.learner), draws, watch)
+    keeper = _Keeper(setup, watch, named or {}, step_of(setup, standing))
+    if resume is not None:
+        watch.log("resumed", task=standing.task, step=keeper.kept)
+    for stage in setup.stages[standing.task :]:
+        if all(diary.diverged for diary in standing.diaries):
+            break
+        standing = _learn(session, stage, standing, keeper)
+        if watch.is_due_at_task_end():
+            keeper.keep(standing)
+    with standing.clock.records():
+        parts = zip(setup.runs, standing.members, standing.diaries, strict=True)
+        return [_outcome(setup, *part, standing.clock) for part in parts]
+
+
+class _Keeper:
+    """Hands snapshots to the watch: none if it keeps none, and none of the step *kept* that it has."""
+
+    def __init__(self, setup: Setup, watch: Watch, named: Mapping[str, Any], kept: int) -> None:
+        self.setup, self.watch, self.named, self.kept = setup, watch, named, kept
+
+    def keep(self, standing: Standing) -> None:
+        step = step_of(self.setup, standing)
+        if self.watch.save is None or step == self.kept:
+            return
+        with standing.clock.records():
+            self.watch.save(pack(self.setup, standing, self.named))
+        self.kept = step
+
+
+def _beginning(setup: Setup) -> Standing:
+    clock = Stopwatch()
     members = initial_members(setup)
     diaries = [Diary() for _ in members]
     with clock.records():
         for member, diary in zip(members, diaries, strict=True):
             _examine(setup, None, member, diary)
-    for stage in setup.stages:
-        members = _learn(session, stage, members, diaries, clock)
-        if all(diary.diverged for diary in diaries):
-            break
-    with clock.records():
-        return [_outcome(setup, *parts, clock) for parts in zip(setup.runs, members, diaries, strict=True)]
+    return Standing(0, Part(), members, diaries, clock)
 
 
-def _learn(
-    session: Session, stage: Stage, members: list[MemberState], diaries: list[Diary], clock: Stopwatch
-) -> list[MemberState]:
+def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) -> Standing:
     """Train all members on *stage*, let their strategies close it, and note how they did."""
     setup, watch = session.setup, session.watch
-    begin = time.perf_counter()
-    members, losses = train_stage(session, stage, members)
-    seconds = time.perf_counter() - begin
-    clock.steps_per_second.append(stage.schedule.steps / seconds)
+    diaries, clock = standing.diaries, standing.clock
+
+    def keep(members: list[MemberState], part: Part) -> None:
+        keeper.keep(standing._replace(members=members, part=part))
+
+    members, part = train_stage(session, stage, standing.members, done=standing.part, keep=keep)
+    assert part.losses is not None, "a stage has at least one step"  # noqa: S101 - a fault of ours
+    clock.steps_per_second.append(part.step / part.seconds)
     members = [_end_of_task(setup, stage, run, member) for run, member in zip(setup.runs, members, strict=True)]
     with clock.records():
-        for member, diary, own in zip(members, diaries, losses.T, strict=True):
+        for member, diary, own in zip(members, diaries, part.losses.T, strict=True):
             if diary.diverged is None:
                 diary.note_losses(setup, stage, own)
             if diary.diverged is None:
                 _examine(setup, stage, member, diary)
-    watch.log("task_end", task=stage.task, seconds=seconds, diverged=sum(diary.diverged is not None for diary in diaries))
-    return members
+    diverged = sum(diary.diverged is not None for diary in diaries)
+    watch.log("task_end", task=stage.task, seconds=part.seconds, diverged=diverged)
+    return Standing(stage.task + 1, Part(), members, diaries, clock)
 
 
 def _examine(setup: Setup, stage: Stage | None, member: MemberState, diary: Diary) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from contilab.engine.checkpoint import Snapshot
+
 
 class Progress(NamedTuple):
     """How far a group is. *step* of *steps* counts over all stages.
@@ -19,12 +21,29 @@ class Progress(NamedTuple):
     loss: float | None
 
 
+def _never() -> bool:
+    return False
+
+
+def _always() -> bool:
+    return True
+
+
 class Watch(NamedTuple):
-    """Calls out of training: *progress* and *stop* every half second or step; *stop* returning True raises `Stopped`."""
+    """Calls out of training: *progress* and *stop* every half second or step; *stop* returning True raises `Stopped`.
+
+    save: keeps a snapshot to resume from; None: none is ever made. What it raises ends training. It is called when *is_due*
+    says so, asked between two chunks of steps; at the end of each task, unless *is_due_at_task_end* says no; and before
+    `Stopped` is raised if *saves_on_stop* says so. Never twice for one step, nor before the first.
+    """
 
     progress: Callable[[Progress], None]
     stop: Callable[[], bool]
     log: Callable[..., None]  # (event, **facts)
+    save: Callable[[Snapshot], None] | None = None
+    is_due: Callable[[], bool] = _never
+    is_due_at_task_end: Callable[[], bool] = _always
+    saves_on_stop: Callable[[], bool] = _never
 
 
 def silent() -> Watch:

@@ -1,0 +1,195 @@
+"""A snapshot of a group in training, as files: enough to drop everything and go on with the same numbers.
+
+state.json          where training stands, what was noted of each member so far, and the SHA-256 of each other file
+<rid>.safetensors   one member: parameters, states of optimiser and strategy, memory, its answers in all exams so far, and the
+                    losses of the stage it is in
+
+Random streams, the order of the data and the count of samples offered to memory are functions of (seed, task, step), so their
+positions are the step. Nothing of a snapshot is taken on trust: state.json carries a digest of itself and of each file, so
+parts of two snapshots do not mix, and keys, shapes and dtypes of every tensor must be those of the members it is loaded into.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load, save
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from contilab.engine.costs import Stopwatch
+from contilab.engine.diary import MARK_TENSORS, Diary, diary_from
+from contilab.engine.ensemble import MemberState
+from contilab.engine.setup import Setup, initial_members
+from contilab.errors import CheckpointMismatch
+
+FORMAT = "contilab.snapshot/1"  # raised when an older reader would misread it
+STATE = "state.json"
+LOSSES = "stage_losses"
+
+Losses = NDArray[Any]  # [S, E]
+
+
+class Snapshot(NamedTuple):
+    """A group after *step* steps of all stages, as files by name."""
+
+    step: int
+    files: dict[str, bytes]
+
+
+class Part(NamedTuple):
+    """How much of a stage is trained: *step* steps, their losses (None for no step), and the seconds they took."""
+
+    step: int = 0
+    losses: Losses | None = None  # [step, E]
+    seconds: float = 0.0
+
+
+class Standing(NamedTuple):
+    """Where a group stands: *part* of the stage *task* is trained; all stages before it are closed and examined."""
+
+    task: int
+    part: Part
+    members: list[MemberState]
+    diaries: list[Diary]
+    clock: Stopwatch
+
+
+def step_of(setup: Setup, standing: Standing) -> int:
+    """Return how many steps of all stages are trained."""
+    return sum(stage.schedule.steps for stage in setup.stages[: standing.task]) + standing.part.step
+
+
+def pack(setup: Setup, standing: Standing, circumstances: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot of a group; *circumstances* are named in it for who resumes, see `circumstances_of`."""
+    task, part, members, diaries, clock = standing
+    files = {}
+    for place, (run, member, diary) in enumerate(zip(setup.runs, members, diaries, strict=True)):
+        own = torch.empty(0, dtype=setup.dtype) if part.losses is None else torch.from_numpy(part.losses[:, place])
+        tensors = {**_named(member), **diary.tensors(), LOSSES: own}
+        # Copies, because a file takes no tensors that share memory.
+        files[_file(run.rid)] = save(
+            {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+        )
+    state = {
+        "format": FORMAT,
+        "task": task,
+        "step": part.step,
+        "rids": [run.rid for run in setup.runs],
+        "circumstances": dict(circumstances),
+        "stage_seconds": part.seconds,
+        "seconds": clock.elapsed,
+        "seconds_recording": clock.recording,
+        "steps_per_second": clock.steps_per_second,
+        "diaries": {run.rid: diary.facts() for run, diary in zip(setup.runs, diaries, strict=True)},
+        "sha256": {name: _sha256(data) for name, data in files.items()},
+    }
+    text = json.dumps({"state": state, "sha256": _sha256(json.dumps(state).encode())})
+    return Snapshot(step_of(setup, standing), {STATE: text.encode(), **files})
+
+
+def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
+    """Return where the group of *setup* stood when *files* were packed; other members may have been packed with it.
+
+    Raises CheckpointMismatch if the files are not one whole snapshot of these runs, or do not fit this model, method or data.
+    """
+    state = _state(files)
+    _require(state, files, [run.rid for run in setup.runs])
+    if state["task"] > len(setup.stages):
+        raise _mismatch(STATE, f"it stands in stage {state['task']} of {len(setup.stages)}")
+    members, diaries, losses = [], [], []
+    for run, template in zip(setup.runs, initial_members(setup), strict=True):
+        facts, name = state["diaries"][run.rid], _file(run.rid)
+        tensors = load(files[name])
+        _check(name, tensors, _expected(setup, template, marks=len(facts["marks"]), steps=state["step"]))
+        members.append(_member(template, tensors))
+        diaries.append(diary_from(facts, {name: tensors[name].clone() for name in MARK_TENSORS}))
+        losses.append(tensors[LOSSES])
+    part = Part(state["step"], torch.stack(losses, 1).numpy() if state["step"] else None, state["stage_seconds"])
+    clock = Stopwatch(state["seconds"], state["seconds_recording"], state["steps_per_second"])
+    return Standing(state["task"], part, members, diaries, clock)
+
+
+def circumstances_of(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what a snapshot was trained with: execution, precision, compile, device, threads, members, torch.
+
+    Raises CheckpointMismatch if its state cannot be read.
+    """
+    found: dict[str, Any] = _state(files)["circumstances"]
+    return found
+
+
+def _state(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return the state of a snapshot, of which every byte is as it was written."""
+    if STATE not in files:
+        raise _mismatch(STATE, "it is missing")
+    try:
+        whole = json.loads(files[STATE])
+        state: dict[str, Any] = whole["state"]
+        is_whole = whole["sha256"] == _sha256(json.dumps(state).encode())
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _mismatch(STATE, "it is no state of a snapshot") from error
+    if not is_whole:
+        raise _mismatch(STATE, "its content is not what was written")
+    if state.get("format") != FORMAT:
+        raise _mismatch(STATE, f"its format is {state.get('format')!r}, this version reads {FORMAT!r}")
+    return state
+
+
+def _require(state: Mapping[str, Any], files: Mapping[str, bytes], rids: list[str]) -> None:
+    """Raise unless *files* hold all *rids*, nothing that the state does not know, and the bytes it knows."""
+    for rid in rids:
+        if rid not in state["rids"]:
+            raise _mismatch(STATE, f"it is of other runs, run {rid[:12]} is not among them")
+        if _file(rid) not in files:
+            raise _mismatch(_file(rid), "it is missing")
+    for name in sorted(files.keys() - {STATE}):
+        if name not in state["sha256"]:
+            raise _mismatch(name, "it does not belong to the snapshot")
+        if _sha256(files[name]) != state["sha256"][name]:
+            raise _mismatch(name, f"its content is not what {STATE} was written with")
+
+
+def _expected(setup: Setup, template: MemberState, *, marks: int, steps: int) -> dict[str, Tensor]:
+    """Return tensors, without memory, of the shapes and dtypes that the file of one member must hold."""
+    count = sum(len(task.test) for task in setup.stream.tasks)
+    answers = {name: torch.empty(marks, count, dtype=dtype, device="meta") for name, dtype in MARK_TENSORS.items()}
+    return {**_named(template), **answers, LOSSES: torch.empty(steps, dtype=setup.dtype, device="meta")}
+
+
+def _check(name: str, found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    if found.keys() != expected.keys():
+        missing, unknown = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+        raise _mismatch(name, f"its tensors are not those of this model and method: missing {missing}, unknown {unknown}")
+    for key, value in expected.items():
+        if found[key].shape != value.shape:
+            raise _mismatch(name, f"{key} has shape {list(found[key].shape)}, here it is {list(value.shape)}")
+        if found[key].dtype != value.dtype:
+            raise _mismatch(name, f"{key} has dtype {found[key].dtype}, here it is {value.dtype}")
+
+
+def _named(member: MemberState) -> dict[str, Tensor]:
+    """Return all tensors of *member* by their path, as in `.params['head.weight']`."""
+    return {pytree.keystr(path): leaf for path, leaf in pytree.tree_flatten_with_path(member)[0]}
+
+
+def _member(template: MemberState, tensors: Mapping[str, Tensor]) -> MemberState:
+    """Return the member of the form of *template* that *tensors* hold, as copies: those of a file may not be aligned."""
+    leaves = [tensors[name].to(leaf.device, copy=True) for name, leaf in _named(template).items()]
+    member: MemberState = pytree.tree_unflatten(leaves, pytree.tree_structure(template))
+    return member
+
+
+def _file(rid: str) -> str:
+    return f"{rid}.safetensors"
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _mismatch(name: str, problem: str) -> CheckpointMismatch:
+    return CheckpointMismatch(f"checkpoint, {name}", problem, hint="go on from an older checkpoint, or begin anew")
