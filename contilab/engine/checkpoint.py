@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 from torch.utils import _pytree as pytree
@@ -87,8 +88,7 @@ def pack(setup: Setup, standing: Standing, circumstances: Mapping[str, Any]) -> 
         "diaries": {run.rid: diary.facts() for run, diary in zip(setup.runs, diaries, strict=True)},
         "sha256": {name: _sha256(data) for name, data in files.items()},
     }
-    text = json.dumps({"state": state, "sha256": _sha256(json.dumps(state).encode())})
-    return Snapshot(step_of(setup, standing), {STATE: text.encode(), **files})
+    return Snapshot(step_of(setup, standing), {STATE: _sealed(json.dumps(state).encode()), **files})
 
 
 def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
@@ -103,7 +103,7 @@ def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
     members, diaries, losses = [], [], []
     for run, template in zip(setup.runs, initial_members(setup), strict=True):
         facts, name = state["diaries"][run.rid], _file(run.rid)
-        tensors = load(files[name])
+        tensors = _tensors(name, files[name])
         _check(name, tensors, _expected(setup, template, marks=len(facts["marks"]), steps=state["step"]))
         members.append(_member(template, tensors))
         diaries.append(diary_from(facts, {name: tensors[name].clone() for name in MARK_TENSORS}))
@@ -126,17 +126,18 @@ def _state(files: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the state of a snapshot, of which every byte is as it was written."""
     if STATE not in files:
         raise _mismatch(STATE, "it is missing")
-    try:
-        whole = json.loads(files[STATE])
-        state: dict[str, Any] = whole["state"]
-        is_whole = whole["sha256"] == _sha256(json.dumps(state).encode())
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _mismatch(STATE, "it is no state of a snapshot") from error
-    if not is_whole:
+    body = files[STATE][len(_sealed(b"")) - 1 : -1]
+    if files[STATE] != _sealed(body):
         raise _mismatch(STATE, "its content is not what was written")
+    state: dict[str, Any] = json.loads(body)
     if state.get("format") != FORMAT:
         raise _mismatch(STATE, f"its format is {state.get('format')!r}, this version reads {FORMAT!r}")
     return state
+
+
+def _sealed(body: bytes) -> bytes:
+    """Return the JSON object of a *body* of JSON and its digest, which is of its very bytes."""
+    return b'{"sha256": "%b", "state": %b}' % (_sha256(body).encode(), body)
 
 
 def _require(state: Mapping[str, Any], files: Mapping[str, bytes], rids: list[str]) -> None:
@@ -151,6 +152,13 @@ def _require(state: Mapping[str, Any], files: Mapping[str, bytes], rids: list[st
             raise _mismatch(name, "it does not belong to the snapshot")
         if _sha256(files[name]) != state["sha256"][name]:
             raise _mismatch(name, f"its content is not what {STATE} was written with")
+
+
+def _tensors(name: str, data: bytes) -> dict[str, Tensor]:
+    try:
+        return load(data)
+    except SafetensorError as error:
+        raise _mismatch(name, "it is no safetensors file") from error
 
 
 def _expected(setup: Setup, template: MemberState, *, marks: int, steps: int) -> dict[str, Tensor]:

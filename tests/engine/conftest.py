@@ -75,9 +75,9 @@ def a_setup(runs, stream=None, dtype=torch.float32):
     return prepare(runs, learner_of(runs[0], source), stream, device=torch.device("cpu"), dtype=dtype)
 
 
-def outcomes(runs, way="loop", stream=None, dtype=torch.float32, watch=None):
-    """Train *runs* together and return what each leaves."""
-    return train_group(a_setup(runs, stream, dtype), EXECUTIONS[way], watch or silent())
+def outcomes(runs, way="loop", stream=None, dtype=torch.float32, watch=None, *, resume=None):
+    """Train *runs* together, from the files *resume* on if there are some, and return what each leaves."""
+    return train_group(a_setup(runs, stream, dtype), EXECUTIONS[way], watch or silent(), resume=resume)
 
 
 @pytest.fixture
