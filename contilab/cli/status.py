@@ -14,7 +14,7 @@ from contilab.store.layout import short
 from contilab.store.status import RunStatus, State, counts, study_status
 from contilab.store.store import Store, open_store
 
-STATES: tuple[State, ...] = ("done", "diverged", "running", "failed", "damaged", "waiting")
+STATES: tuple[State, ...] = ("done", "diverged", "running", "damaged", "cancelled", "quarantined", "waiting")
 BAR = 20  # characters
 Statuses = dict[str, RunStatus]
 
@@ -77,11 +77,11 @@ def _running(states: Statuses) -> Iterator[str]:
 
 
 def _broken(store: Store, states: Statuses) -> Iterator[str]:
-    groups = {status.gid: status for status in states.values() if status.state == "failed"}
+    groups = {status.gid: status for status in states.values() if status.state == "quarantined"}
     for gid, status in groups.items():
-        members = sum(1 for other in states.values() if other.gid == gid and other.state == "failed")
-        yield f"  failed: group {short(gid)} ({members} runs) on {status.who}: {status.reason}"
-        yield f"    traceback: {_evidence(store, gid)}; contilab run tries it again"
+        members = sum(1 for other in states.values() if other.gid == gid and other.state == "quarantined")
+        yield f"  quarantined: group {short(gid)} ({members} runs): {' '.join(status.reason.split())}"
+        yield f"    traceback: {_evidence(store, gid)}; contilab retry {short(gid)} releases it"
     yield from _tried(states)
     for rid, status in states.items():
         if status.state == "damaged":
@@ -106,6 +106,6 @@ def _table(store: Store, study: Study, states: Statuses) -> dict[str, Any]:
     for rid, status in states.items():
         cell, seed = seeds[rid]
         facts = {name: value for name, value in status._asdict().items() if value not in ("", None)}
-        evidence = {"evidence": _evidence(store, status.gid)} if status.state == "failed" else {}
+        evidence = {"evidence": _evidence(store, status.gid)} if status.state == "quarantined" else {}
         runs.append({"rid": rid, "preset": cell.preset, "method": cell.method, **cell.sweep, "seed": seed, **facts, **evidence})
     return {"study": study.name, "counts": counts(states), "runs": runs}

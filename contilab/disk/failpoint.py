@@ -5,6 +5,8 @@ One-shot: a process that was continued after STOP is not stopped again. Unarmed,
 
 put_new.written       the temp is complete, the name is not there yet
 put_new.linked        the name is there, its directory is not synced yet
+checkpoint.half       the first file of a checkpoint is written, the others are not
+checkpoint.taken      the checkpoint of the predecessor is in the own directory, nothing is trained yet
 output.half           the first file of a result is written, the others are not
 manifest.half         half of MANIFEST.json is written, in the directory of the attempt
 claim.before          the group lock is held, nothing is claimed yet

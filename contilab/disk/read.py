@@ -22,8 +22,16 @@ def read_bytes(path: Path) -> bytes | None:
 def read_table(path: Path) -> dict[str, Any]:
     """Return the JSON object in *path*; empty if the file is not there or holds anything else."""
     try:
-        table = json.loads(read_bytes(path) or b"{}")
-    except (ValueError, IsADirectoryError):
+        return read_object(read_bytes(path))
+    except IsADirectoryError:
+        return {}
+
+
+def read_object(data: bytes | None) -> dict[str, Any]:
+    """Return the JSON object that *data* holds; empty if they hold anything else."""
+    try:
+        table = json.loads(data or b"{}")
+    except ValueError:
         return {}
     return table if isinstance(table, dict) else {}
 

@@ -5,8 +5,10 @@ process has nothing that it could overwrite, whatever it believes about itself.
 """
 
 import contextlib
+import errno
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -17,13 +19,20 @@ from contilab.disk.put_new import put_new
 from contilab.disk.sync import make_dir, write_synced
 from contilab.spec.canonical import canonical, digest
 from contilab.store.agreement import disagreement
-from contilab.store.ending import KINDS, Kind, environment, failed, is_environment
+from contilab.store.block import is_cancelled
+from contilab.store.checkpoint import Checkpoint, Search, drop_old, newest, save, take_over
+from contilab.store.ending import KINDS, Kind, environment, failed, is_environment, is_final
 from contilab.store.generation import highest
 from contilab.store.heartbeat import Heartbeat
+from contilab.store.reserve import Reserve
 from contilab.store.result import complete, manifest_of
 from contilab.store.store import Store
 
 LOCK_SECONDS = 5.0  # and one TTL at most; then publish without the lock: the renames are exclusive anyway
+
+PAUSE_SECONDS = 1.0  # before a checkpoint that failed is written anew, once; chosen
+CHECKPOINT_FAULTS = 2  # in a row, each tried twice: then the disk is not only slow, and training on would gain nothing
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Published(NamedTuple):
@@ -41,17 +50,28 @@ class Published(NamedTuple):
 class Claim:
     """Attempt *n* at the group *gid*, to train the runs *rids*. A context manager that lets go of it at its end."""
 
-    def __init__(self, store: Store, gid: str, n: int, rids: tuple[str, ...], *, runner: str, alive: Lock) -> None:
+    def __init__(
+        self, store: Store, gid: str, n: int, rids: tuple[str, ...], *, runner: str, alive: Lock, reserve: Reserve, past: Search
+    ) -> None:
         self.gid = gid
         self.n = n
         self.rids = rids
         self.runner = runner
+        self.damaged_checkpoints: tuple[str, ...] = past.damaged
         self._store = store
         self._layout = store.layout
         self._alive = alive
+        self._reserve = reserve
+        self._past: Search | None = past
+        self._checkpoint_faults = 0
         self._open = set(rids)
         self._heartbeat = Heartbeat(
-            self._layout.beat(gid, n), runner=runner, ttl_s=store.ttl_s, beat_s=store.beat_s, is_followed=self._is_followed
+            self._layout.beat(gid, n),
+            runner=runner,
+            ttl_s=store.ttl_s,
+            beat_s=store.beat_s,
+            is_followed=self._is_followed,
+            is_cancelled=lambda: is_cancelled(self._layout, gid),
         )
 
     def __enter__(self) -> Self:
@@ -67,13 +87,46 @@ class Claim:
 
     def begin(self) -> None:
         """Create the working directory and start to beat; on OSError the attempt ends as a fault of the machine."""
-        try:
+        with self._ending_as_env():
             make_dir(self.work_dir)
             self._heartbeat.start()
+
+    def take_over(self) -> None:
+        """Bring the checkpoint that was found before the claim into the own directory; OSError as with `begin`."""
+        found = self._past.found if self._past else None
+        if found:
+            with self._ending_as_env():
+                take_over(self._layout, self.gid, self.n, found)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Return the newest valid checkpoint of this group, None if there is none; *damaged* of it names what was passed over.
+
+        `damaged_checkpoints` names them too where none was valid.
+        """
+        search, self._past = self._past or newest(self._layout, self.gid, self.n), None  # not kept: it may be large
+        self.damaged_checkpoints = search.damaged
+        return search.found
+
+    def save_checkpoint(self, step: int, files: Mapping[str, bytes]) -> OSError | None:
+        """Keep *files* (name to content) of the group at *step*; the two newest stay.
+
+        A disk that fails is given a pause and one more try, with new files: a failed fsync may have dropped what it should
+        have written, so it is never repeated. If that fails too the error is returned, and training may go on to the next
+        checkpoint; a second one in a row raises it. Those written before stay as they are.
+        """
+        self._past = None
+        try:
+            self._save(step, files)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                self.end("env", **environment(error))
-            raise
+            if not self.work_dir.is_dir():  # collected: the next look at `is_superseded` says so
+                self._heartbeat.give_up()
+                return error
+            self._checkpoint_faults += 1
+            if self._checkpoint_faults >= CHECKPOINT_FAULTS:
+                raise
+            return error
+        self._checkpoint_faults = 0
+        return None
 
     def out_dir(self, rid: str) -> Path:
         """Return the directory where the result of *rid* is built, made if missing."""
@@ -95,6 +148,10 @@ class Claim:
     def is_superseded(self) -> bool:
         """Whether another runner has taken the group over; asked at each step, it costs nothing unless a beat was missed."""
         return self._heartbeat.is_lost()
+
+    def is_cancelled(self) -> bool:
+        """Whether a user cancelled the group, seen at the last beat: time to write a checkpoint and end as cancelled."""
+        return self._heartbeat.is_cancelled()
 
     def publish(
         self,
@@ -130,18 +187,29 @@ class Claim:
             lock.release()
 
     def fail(self, error: BaseException) -> None:
-        """End the attempt with the exception that training raised: `env` for a fault of the environment, else `failed`."""
+        """End the attempt with the exception that training raised: `env` for a fault of the environment, else `failed`.
+
+        `failed-final` if no attempt could end otherwise: the group is then in quarantine at once.
+        """
         if is_environment(error):
             self.end("env", **environment(error))
         else:
-            self.end("failed", **failed(error))
+            self.end("failed-final" if is_final(error) else "failed", **failed(error))
 
     def end(self, kind: Kind, **facts: Any) -> None:
         """Write how the attempt ended and let go of it. The first end stays."""
         if kind not in KINDS:
             raise ValueError(f"an attempt ends as one of {', '.join(KINDS)}, not as {kind}")
+        path, data = self._layout.end(self.gid, self.n), canonical({"kind": kind, "runner": self.runner, **facts})
         try:
-            put_new(self._layout.end(self.gid, self.n), canonical({"kind": kind, "runner": self.runner, **facts}))
+            if kind == "env":
+                self._reserve.release()  # first, so that the words fit
+            try:
+                put_new(path, data)
+            except OSError as error:
+                if error.errno not in _FULL or not self._reserve.release():
+                    raise
+                put_new(path, data)
             failpoint("end.written")
         finally:
             self.close()
@@ -150,6 +218,28 @@ class Claim:
         """Stop to beat and free the lock; without an `.end` others go on after one TTL."""
         self._heartbeat.stop()
         self._alive.release()
+
+    @contextlib.contextmanager
+    def _ending_as_env(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.end("env", **environment(error))
+            raise
+
+    def _save(self, step: int, files: Mapping[str, bytes]) -> None:
+        final = self._layout.checkpoint(self.gid, self.n, step)
+        facts = {"gid": self.gid, "n": self.n, "step": step, "runner": self.runner}
+        try:
+            save(final, files, facts)
+        except OSError:
+            if not self.work_dir.is_dir():
+                raise
+            time.sleep(PAUSE_SECONDS)
+            save(final, files, facts)
+        with contextlib.suppress(OSError):  # an old one that stays costs space only
+            drop_old(self._layout, self.gid, self.n)
 
     def _is_followed(self) -> bool:
         return highest(self._layout, self.gid) > self.n

@@ -1,7 +1,8 @@
 """The walk of a runner over the open groups, until one can be claimed.
 
-A group may be claimed if nobody claimed it, or the last attempt ended, or it is stale. The claim is a link of a finished
-file onto the next number: one of any number of claimants wins. The group lock only saves the others the work of trying.
+A group may be claimed if nobody claimed it, or the last attempt ended, or it is stale, and it is neither cancelled nor in
+quarantine. The claim is a link of a finished file onto the next number: one of any number of claimants wins. The group lock
+only saves the others the work of trying.
 """
 
 import os
@@ -13,12 +14,16 @@ from contilab.disk.failpoint import failpoint
 from contilab.disk.lock import Lock
 from contilab.disk.put_new import put_new
 from contilab.spec.canonical import canonical
+from contilab.store.block import Block, Blocks, block, blocks
+from contilab.store.checkpoint import Search, newest
 from contilab.store.claim import Claim
 from contilab.store.clock import boot_id, boottime
-from contilab.store.generation import Generation, has_failed_under, highest, last_generation
+from contilab.store.generation import Generation, highest, history, last_generation
 from contilab.store.mount import is_local
 from contilab.store.observer import Observer
 from contilab.store.openings import Openings
+from contilab.store.quarantine import quarantine, verdict
+from contilab.store.reserve import Reserve
 from contilab.store.store import Store
 
 POLL_SECONDS = 5.0
@@ -28,13 +33,27 @@ BUSY_TTLS = 2  # a paused process may sit in the locked section; after that its 
 class Idle(NamedTuple):
     """Nothing to claim now; with no busy group left either, the runner has come to its end.
 
-    *busy*: open groups that others work on. *failed*: open groups that failed under this runner. *refused*: open groups none
-    of whose runs this runner accepts.
+    *busy*: open groups that others work on. *quarantined*, *cancelled*: open groups that nobody may claim until `retry`.
+    *refused*: open groups none of whose runs this runner accepts.
     """
 
     busy: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
+    quarantined: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+
+
+class Opening(NamedTuple):
+    """What a claim continues: generation *last* (0: none), with *results* of the group there, and the newest checkpoint."""
+
+    last: int
+    results: int
+    past: Search
+
+    @property
+    def step(self) -> int:
+        """Where the next attempt starts."""
+        return self.past.found.step if self.past.found else 0
 
 
 class Claimer:
@@ -47,6 +66,7 @@ class Claimer:
         self._versions = dict(versions)
         self._openings = Openings(store)
         self._observer = Observer(store.ttl_s)
+        self._reserve = Reserve(self._layout.reserve(runner))
         self._busy_since: dict[str, float] = {}
         self._boot_id = boot_id()
         self._is_local = is_local(store.root)
@@ -60,21 +80,50 @@ class Claimer:
 
         Raises OSError and StoreError where the store cannot be read or written.
         """
-        busy, failed, refused = [], [], []
+        self._reserve.fill()
+        recorded = blocks(self._layout)
+        idle: dict[str, list[str]] = {name: [] for name in Idle._fields}
         for gid, rids in self._walk(study):
             chosen = tuple(rid for rid in rids if accepts(rid))
-            last = last_generation(self._layout, gid)
-            if not chosen:
-                refused.append(gid)
-            elif last and not self._may_follow(gid, last):
-                busy.append(gid)
-            elif last and has_failed_under(self._layout, gid, self._runner):
-                failed.append(gid)
-            elif claim := self._claim(gid, chosen, last.n if last else 0):
-                return claim
-            elif self._still_open(chosen):
-                busy.append(gid)
-        return Idle(tuple(busy), tuple(failed), tuple(refused))
+            found = self._claim_or_why(gid, chosen, recorded)
+            if isinstance(found, Claim):
+                return found
+            if found:
+                idle[found].append(gid)
+        return Idle(**{name: tuple(gids) for name, gids in idle.items()})
+
+    def close(self) -> None:
+        """Give back the space held in reserve; the runner claims no more."""
+        self._reserve.close()
+
+    def _claim_or_why(self, gid: str, rids: tuple[str, ...], recorded: Blocks) -> Claim | str:
+        """Claim *gid*, or return which field of `Idle` it belongs to; empty if it is finished."""
+        if blocked := block(self._layout, gid, recorded):
+            return blocked.state
+        if not rids:
+            return "refused"
+        last = last_generation(self._layout, gid)
+        if last and not self._may_follow(gid, last):
+            return "busy"
+        opening = self._opening(gid, last, recorded)
+        if isinstance(opening, Block):
+            return opening.state
+        if claim := self._claim(gid, rids, opening):
+            claim.take_over()
+            return claim
+        return "busy" if self._still_open(rids) else ""
+
+    def _opening(self, gid: str, last: Generation | None, recorded: Blocks) -> Opening | Block:
+        """Return what to continue, or what blocks it: too many attempts without progress put it into quarantine here."""
+        results = len(self._store.taken().intersection(self._store.group(gid)))
+        if last is None:
+            return Opening(0, results, Search())
+        past = history(self._layout, gid)
+        if blocked := block(self._layout, gid, recorded, past):
+            return blocked
+        opening = Opening(last.n, results, newest(self._layout, gid, last.n))
+        facts = verdict(past, step=opening.step, results=results)
+        return quarantine(self._layout, gid, last.n, facts) if facts else opening
 
     def _walk(self, study: str | None) -> Sequence[tuple[str, tuple[str, ...]]]:
         groups = list(self._openings.open_groups(study).items())
@@ -97,7 +146,7 @@ class Claimer:
         finally:
             lock.release()
 
-    def _claim(self, gid: str, rids: tuple[str, ...], last: int) -> Claim | None:
+    def _claim(self, gid: str, rids: tuple[str, ...], opening: Opening) -> Claim | None:
         lock = Lock(self._layout.lock(gid))
         if lock.acquire() != "busy":
             self._busy_since.pop(gid, None)
@@ -105,7 +154,7 @@ class Claimer:
             return None
         try:
             still = self._still_open(rids)  # else a group that was finished since the walk began is trained once more
-            return self._link(gid, still, last + 1) if still and highest(self._layout, gid) == last else None
+            return self._link(gid, still, opening) if still and highest(self._layout, gid) == opening.last else None
         finally:
             lock.release()
 
@@ -116,22 +165,22 @@ class Claimer:
         since = self._busy_since.setdefault(gid, boottime())
         return boottime() - since > BUSY_TTLS * self._store.ttl_s
 
-    def _link(self, gid: str, rids: tuple[str, ...], n: int) -> Claim | None:
+    def _link(self, gid: str, rids: tuple[str, ...], opening: Opening) -> Claim | None:
+        n = opening.last + 1
         alive = Lock(self._layout.alive(gid, n))
         alive.acquire()  # before the claim is visible, else a peer finds it free and takes us for dead
         failpoint("claim.before")
-        record = {**self._record(gid, n), "holds_alive": alive.is_held}
+        record = {**self._record(n, opening), "holds_alive": alive.is_held}
         if not put_new(self._layout.claim(gid, n), canonical(record)):
             alive.release()
             return None
         failpoint("claim.linked")
-        claim = Claim(self._store, gid, n, rids, runner=self._runner, alive=alive)
+        claim = Claim(self._store, gid, n, rids, runner=self._runner, alive=alive, reserve=self._reserve, past=opening.past)
         claim.begin()
         failpoint("claim.beating")
         return claim
 
-    def _record(self, gid: str, n: int) -> dict[str, object]:
-        done = len(self._store.taken().intersection(self._store.group(gid)))
+    def _record(self, n: int, opening: Opening) -> dict[str, object]:
         return {
             "kind": "attempt",
             "n": n,
@@ -139,5 +188,5 @@ class Claimer:
             "nonce": os.urandom(16).hex(),
             "boot_id": self._boot_id,
             "versions": self._versions,
-            "start": {"step": 0, "results": done},
+            "start": {"step": opening.step, "results": opening.results},
         }

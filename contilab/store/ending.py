@@ -4,9 +4,9 @@ import errno
 import traceback
 from typing import Any, Literal, get_args
 
-from contilab.errors import ContilabError, EnvironmentFault, RefusedStart
+from contilab.errors import ContilabError, EnvironmentFault, InputError, RefusedStart
 
-Kind = Literal["done", "released", "superseded", "failed", "env"]
+Kind = Literal["done", "released", "superseded", "cancelled", "failed", "failed-final", "env"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 TRACEBACK_CHARACTERS = 20_000  # the end of it, which names the cause; chosen
@@ -24,6 +24,11 @@ def is_environment(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno in _ENVIRONMENT
     return isinstance(error, EnvironmentFault | RefusedStart) or is_lost_device(error)
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether *error* says that the code refuses the configuration, so that no attempt of any runner can succeed."""
+    return isinstance(error, InputError)
 
 
 def is_lost_device(error: BaseException) -> bool:

@@ -24,14 +24,36 @@ class Generation(NamedTuple):
         return str(self.claim.get("boot_id", ""))
 
     @property
-    def is_open(self) -> bool:
-        """Whether an attempt may still be under way; only its beat can tell."""
-        return self.claim.get("kind") != "reset" and self.end is None
+    def is_reset(self) -> bool:
+        """Whether this is no attempt but a `retry`: what was counted and blocked before it counts no more."""
+        return self.claim.get("kind") == "reset"
 
     @property
-    def has_failed(self) -> bool:
-        """Whether the attempt ended with an exception from training."""
-        return self.end is not None and self.end.get("kind") == "failed"
+    def is_open(self) -> bool:
+        """Whether an attempt may still be under way; only its beat can tell."""
+        return not self.is_reset and self.end is None
+
+    @property
+    def end_kind(self) -> str:
+        """How the attempt ended; empty while it has no `.end`."""
+        return str((self.end or {}).get("kind", ""))
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether the attempt, if it is over, speaks against its group: training failed, or its process died without a word."""
+        return self.is_open or (not self.is_reset and self.end_kind == "failed")
+
+    @property
+    def failure(self) -> str:
+        """Class and text of the error that ended the attempt; empty if there was none."""
+        end = self.end or {}
+        return f"{end['class']}: {end.get('text', '')}" if end.get("class") else ""
+
+    def start(self, what: str) -> int:
+        """Return the "step" the attempt began at, or how many "results" its group had then."""
+        start = self.claim.get("start")
+        value = start.get(what) if isinstance(start, dict) else 0
+        return value if isinstance(value, int) else 0
 
 
 def highest(layout: Layout, gid: str) -> int:
@@ -51,7 +73,21 @@ def last_generation(layout: Layout, gid: str) -> Generation | None:
     return generation(layout, gid, n) if n else None
 
 
-def has_failed_under(layout: Layout, gid: str, runner: str) -> bool:
-    """Whether an attempt of *runner* at *gid* ended with an exception from training."""
-    past = (generation(layout, gid, n) for n in numbers(names(layout.claims(gid)), ".end"))
-    return any(one.has_failed and one.runner == runner for one in past)
+class History(NamedTuple):
+    """The attempts at a group since its last reset, in order; *reset* is the number of that reset, 0 if there is none."""
+
+    reset: int
+    attempts: tuple[Generation, ...]
+
+
+def history(layout: Layout, gid: str) -> History:
+    """Read the attempts at *gid* since its last reset."""
+    found = names(layout.claims(gid))
+    ended, attempts = set(numbers(found, ".end")), list[Generation]()
+    for n in reversed(numbers(found, ".json")):
+        end = read_table(layout.end(gid, n)) if n in ended else None
+        one = Generation(n, read_table(layout.claim(gid, n)), end)
+        if one.is_reset:
+            return History(n, tuple(reversed(attempts)))
+        attempts.append(one)
+    return History(0, tuple(reversed(attempts)))

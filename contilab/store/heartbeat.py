@@ -23,17 +23,28 @@ JOIN_SECONDS = 5.0  # a beat that hangs in a dead file server is left behind
 class Heartbeat:
     """Beats at *path* every *beat_s* seconds, at first more often, until stopped.
 
-    *is_followed* tells whether a higher generation exists.
+    *is_followed* tells whether a higher generation exists, *is_cancelled* whether a user wants the group stopped.
     """
 
-    def __init__(self, path: Path, *, runner: str, ttl_s: float, beat_s: float, is_followed: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        runner: str,
+        ttl_s: float,
+        beat_s: float,
+        is_followed: Callable[[], bool],
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._path = path
         self._facts: dict[str, Any] = {"runner": runner}
         self._beat_s = beat_s
         self._longest_gap_s = ttl_s - 2 * beat_s
         self._is_followed = is_followed
+        self._is_cancelled = is_cancelled
         self._checked = boottime()
         self._lost = threading.Event()
+        self._cancelled = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="heartbeat", daemon=True)
 
@@ -59,6 +70,14 @@ class Heartbeat:
             self._check()
         return self._lost.is_set()
 
+    def give_up(self) -> None:
+        """Remember that the working directory is gone."""
+        self._lost.set()
+
+    def is_cancelled(self) -> bool:
+        """Whether the last beat found that the group was cancelled; costs nothing."""
+        return self._cancelled.is_set()
+
     def _loop(self) -> None:
         pause = min(FIRST_SECONDS, self._beat_s)
         while not self._stopped.wait(pause):
@@ -79,6 +98,8 @@ class Heartbeat:
         if self._is_followed():
             self._lost.set()
         self._checked = boottime()
+        if self._is_cancelled():
+            self._cancelled.set()
 
     def _write(self) -> None:
         handle = os.open(self._path, os.O_WRONLY)  # never created anew

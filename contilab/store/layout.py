@@ -1,7 +1,6 @@
 """Names in the store: the one module that knows them. Every name is at most 80 bytes; rid and gid are full SHA-256 in hex.
 
-Reserved for records of later versions, so that no other meaning is given to them: `quarantine/`, `cancel/`, `damaged/`,
-`derived/` and `ckpt-<step>` in a working directory.
+Reserved for records of later versions, so that no other meaning is given to it: `derived/`.
 """
 
 import re
@@ -12,7 +11,12 @@ from contilab.spec.study import NAME
 
 STUDY_NAME = re.compile(NAME)
 ADDRESS = re.compile(r"[0-9a-f]{64}")
-DIRECTORIES = ("studies", "runs", "groups", "claims", "work", "results", "mismatch", "runners", "locks", "cache", "reports")
+DIRECTORIES = (
+    *("studies", "runs", "groups", "claims", "work", "results", "quarantine", "cancel", "mismatch", "damaged", "runners"),
+    *("locks", "cache", "reports"),
+)  # a store of an earlier release lacks some: whoever writes there makes them
+MARK = re.compile(r"([0-9a-f]{64})\.(0|[1-9][0-9]{0,8})\.json")
+STEP = re.compile("ckpt-(0|[1-9][0-9]{0,17})")
 
 
 class Layout(NamedTuple):
@@ -36,6 +40,11 @@ class Layout(NamedTuple):
         return self.root / "studies"
 
     @property
+    def runs(self) -> Path:
+        """One file per run."""
+        return self.root / "runs"
+
+    @property
     def groups(self) -> Path:
         """One file per group."""
         return self.root / "groups"
@@ -50,6 +59,31 @@ class Layout(NamedTuple):
         """One file per pair of attempts that disagree."""
         return self.root / "mismatch"
 
+    @property
+    def works(self) -> Path:
+        """One directory per group, with one per generation in it."""
+        return self.root / "work"
+
+    @property
+    def derived(self) -> Path:
+        """Reserved: metrics computed later, one directory per run."""
+        return self.root / "derived"
+
+    @property
+    def quarantines(self) -> Path:
+        """One file per group that was stopped since it kept failing."""
+        return self.root / "quarantine"
+
+    @property
+    def cancels(self) -> Path:
+        """One file per group that a user cancelled."""
+        return self.root / "cancel"
+
+    @property
+    def damaged(self) -> Path:
+        """One directory per unusable result that `retry` moved aside."""
+        return self.root / "damaged"
+
     def plans(self, study: str) -> Path:
         """The plans of *study*, numbered from 1; the highest is current."""
         return self.studies / study
@@ -60,7 +94,7 @@ class Layout(NamedTuple):
 
     def run(self, rid: str) -> Path:
         """The specification of a run."""
-        return self.root / "runs" / f"{rid}.json"
+        return self.runs / f"{rid}.json"
 
     def group(self, gid: str) -> Path:
         """The sorted addresses of the runs of a group."""
@@ -80,7 +114,7 @@ class Layout(NamedTuple):
 
     def work(self, gid: str, n: int) -> Path:
         """The working directory of generation *n*; written by its owner only."""
-        return self.root / "work" / gid / str(n)
+        return self.works / gid / str(n)
 
     def beat(self, gid: str, n: int) -> Path:
         """The heartbeat of generation *n*."""
@@ -94,6 +128,10 @@ class Layout(NamedTuple):
         """The results of generation *n* that came too late or disagree."""
         return self.work(gid, n) / "late"
 
+    def checkpoint(self, gid: str, n: int, step: int) -> Path:
+        """The checkpoint of generation *n* at *step* of the group."""
+        return self.work(gid, n) / f"ckpt-{step}"
+
     def result(self, rid: str) -> Path:
         """The result of a run; it exists once the run is done."""
         return self.results / rid
@@ -102,9 +140,25 @@ class Layout(NamedTuple):
         """The record of two attempts at *rid* that disagree; *tag* is 8 hex digits."""
         return self.mismatches / f"{rid}-{tag}.json"
 
+    def quarantine(self, gid: str, n: int) -> Path:
+        """The record that a group was stopped after generation *n*, with the reason."""
+        return self.quarantines / f"{gid}.{n}.json"
+
+    def cancel(self, gid: str, n: int) -> Path:
+        """The record that a group was cancelled after generation *n*; 0: before any."""
+        return self.cancels / f"{gid}.{n}.json"
+
+    def aside(self, rid: str, tag: str) -> Path:
+        """Where an unusable result of *rid* is moved; *tag* is 8 hex digits."""
+        return self.damaged / f"{rid}-{tag}"
+
     def runner(self, uuid: str) -> Path:
         """What people want to know of a runner."""
         return self.root / "runners" / f"{uuid}.json"
+
+    def reserve(self, uuid: str) -> Path:
+        """The space that a runner holds back, for its last words on a full disk."""
+        return self.root / "runners" / f"{uuid}.reserve"
 
     def lock(self, gid: str) -> Path:
         """The lock of a group, held for moments."""
@@ -134,3 +188,17 @@ def addresses(names: list[str], suffix: str = "") -> list[str]:
     """Return the addresses a of the names `<a><suffix>`, in their order."""
     stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
     return [stem for stem in stems if ADDRESS.fullmatch(stem)]
+
+
+def marks(names: list[str]) -> dict[str, int]:
+    """Return the highest number n of the names `<gid>.<n>.json` by group, as in `quarantine/` and `cancel/`."""
+    found: dict[str, int] = {}
+    for name in names:
+        if match := MARK.fullmatch(name):
+            found[match[1]] = max(int(match[2]), found.get(match[1], 0))
+    return found
+
+
+def steps(names: list[str]) -> list[int]:
+    """Return the sorted steps of the checkpoints among the *names* in a working directory."""
+    return sorted(int(match[1]) for name in names if (match := STEP.fullmatch(name)))

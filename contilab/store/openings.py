@@ -13,14 +13,15 @@ class Openings:
 
     def open_groups(self, study: str | None = None) -> dict[str, tuple[str, ...]]:
         """Return the open runs of every open group; with *study*, only runs that its current plan wants."""
-        wanted = self._wanted(study) - self._store.taken()
+        wanted = self.wanted(study) - self._store.taken()
         for gid in self._store.group_ids():
             if gid not in self._groups:
                 self._groups[gid] = self._store.group(gid)
         open_runs = {gid: tuple(rid for rid in rids if rid in wanted) for gid, rids in self._groups.items()}
         return {gid: rids for gid, rids in open_runs.items() if rids}
 
-    def _wanted(self, study: str | None) -> set[str]:
+    def wanted(self, study: str | None = None) -> set[str]:
+        """Return the runs that the current plan of *study*, or of any study, names."""
         names = self._store.study_names() if study is None else [study]
         return {rid for name in names for rid in self._plan(name)}
 

@@ -6,19 +6,21 @@ from typing import Literal, NamedTuple
 
 from contilab.disk.read import read_table
 from contilab.spec.study import Study
-from contilab.store.generation import Generation, last_generation
+from contilab.store.block import Blocks, block, blocks
+from contilab.store.generation import Generation, history
 from contilab.store.layout import short
 from contilab.store.result import complete
 from contilab.store.store import Store
 
-State = Literal["done", "diverged", "damaged", "running", "failed", "waiting"]
+State = Literal["done", "diverged", "damaged", "cancelled", "quarantined", "running", "waiting"]
 
 
 class RunStatus(NamedTuple):
-    """The state of one run, and for display only: who works on it, how far it is, why it failed.
+    """The state of one run, and for display only: who works on it, how far it is, what kept it from a result.
 
     *who* is the host of the runner, else 12 digits of its uuid. *beat_age_s* compares file time with the clock of this
     machine, so it may be wrong by the difference of two clocks; *is_silent* if it exceeds one TTL: probably nobody works.
+    *reason*: of a quarantine, or the last failure of a run that waits.
     """
 
     state: State
@@ -35,13 +37,17 @@ class RunStatus(NamedTuple):
 def study_status(store: Store, study: Study) -> dict[str, RunStatus]:
     """Return the state of each run of *study*, in the order of its manifest.
 
-    It is the first that fits of done (or diverged), damaged, running, failed, waiting.
+    It is the first that fits of done (or diverged), damaged, cancelled, quarantined, running, waiting. A run of several groups
+    is in the state of the one that gets furthest.
     """
     taken = store.taken()
     open_runs = {rid for rid in study.rids if rid not in taken}
     groups = _groups_of(store, open_runs)
-    hosts: dict[str, str] = {}
-    of_group = {gid: _group_status(store, gid, hosts) for gid in dict.fromkeys(gid for gids in groups.values() for gid in gids)}
+    hosts, recorded = dict[str, str](), blocks(store.layout)
+    of_group = {
+        gid: _group_status(store, gid, recorded, hosts)
+        for gid in dict.fromkeys(gid for gids in groups.values() for gid in gids)
+    }
     return {
         rid: _result_status(store, rid) if rid in taken else _first(of_group[gid] for gid in groups.get(rid, ()))
         for rid in study.rids
@@ -73,19 +79,19 @@ def _groups_of(store: Store, rids: set[str]) -> dict[str, list[str]]:
 
 
 def _first(states: Iterable[RunStatus]) -> RunStatus:
-    order = ("running", "failed", "waiting")
+    order = ("running", "waiting", "quarantined", "cancelled")
     return min(states, key=lambda status: order.index(status.state), default=RunStatus("waiting"))
 
 
-def _group_status(store: Store, gid: str, hosts: dict[str, str]) -> RunStatus:
-    last = last_generation(store.layout, gid)
-    if last is not None and last.is_open:
+def _group_status(store: Store, gid: str, recorded: Blocks, hosts: dict[str, str]) -> RunStatus:
+    past = history(store.layout, gid)
+    last = past.attempts[-1] if past.attempts else None
+    who = _who(store, last, hosts) if last else ""
+    if blocked := block(store.layout, gid, recorded, past):
+        return RunStatus(blocked.state, gid, who, reason=blocked.reason)
+    if last and last.is_open:
         return _running(store, gid, last, hosts)
-    end = (last.end if last else None) or {}
-    reason = f"{end.get('class')}: {end.get('text')}" if end.get("class") else ""
-    if last is not None and last.has_failed:
-        return RunStatus("failed", gid, _who(store, last, hosts), reason=reason)
-    return RunStatus("waiting", gid, reason=reason)
+    return RunStatus("waiting", gid, who if last and last.failure else "", reason=last.failure if last else "")
 
 
 def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) -> RunStatus:

@@ -95,6 +95,11 @@ class Store:
             raise UsageError(str(self.root), problem, hint=hint)
         return _parsed(self.layout.plan(name, k), study_from)
 
+    def plans(self, name: str) -> list[Study]:
+        """Return every plan of the study *name*, the current one last; those that this version cannot read raise StoreError."""
+        ks = numbers(names(self.layout.plans(name)), ".json")
+        return [_parsed(self.layout.plan(name, k), study_from) for k in ks]
+
     def studies(self) -> dict[str, Study]:
         """Return the current plan of every study by name."""
         return {name: self.study(name) for name in self.study_names()}
@@ -139,6 +144,15 @@ class Store:
                 str(self.layout.result(rid)), "there is no complete result", hint="contilab status names its state"
             )
         return manifest.state
+
+    def foreign_results(self) -> list[Path]:
+        """Return what lies among the results and can be none, whatever is in it: nobody counts, moves or removes it."""
+        found = names(self.layout.results)
+        return [self.layout.results / name for name in sorted(set(found).difference(addresses(found)))]
+
+    def unplanned(self) -> set[str]:
+        """Return the runs with a result that no current plan names."""
+        return self.taken().difference(*(study.rids for study in self.studies().values()))
 
     def mismatches(self) -> list[dict[str, Any]]:
         """Return the records of attempts that disagree about one run."""

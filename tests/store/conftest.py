@@ -123,6 +123,20 @@ def plan(tmp_path):
 
 
 @pytest.fixture
+def handed_on(plan):
+    """Make planned stores whose first group was begun, has a checkpoint, and was released."""
+
+    def make(**settings):
+        planned = plan(**settings)
+        with Claimer(planned.store, runner="first", versions={}).claim_next() as claim:
+            claim.save_checkpoint(5, {"state": b"at five", "weights": bytes(range(256))})
+            claim.end("released")
+        return planned
+
+    return make
+
+
+@pytest.fixture
 def drained(plan):
     """A store whose two runs have results."""
     planned = plan(members=2)

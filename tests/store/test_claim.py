@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from contilab.errors import EnvironmentFault
+from contilab.errors import EnvironmentFault, UsageError
 from contilab.store.claimer import Idle
 
 
@@ -87,22 +87,27 @@ class TestEnd:
     """An attempt tells how it ended, once."""
 
     def test_failed(self, plan, claimer):
-        """An exception is kept with class, text and traceback, and the group is not tried again by this runner."""
+        """An exception is kept with class, text and traceback, and the group may be tried again."""
         planned = plan()
-        one, two = claimer(planned), claimer(planned, "two")
-        claim = one.claim_next()
+        claim = claimer(planned).claim_next()
         with pytest.raises(ValueError, match="too much") as raised:
             int("3 is too much")
         claim.fail(raised.value)
-        again = one.claim_next()
 
         assert planned.end()["kind"] == "failed"
         assert (planned.end()["class"], planned.end()["text"]) == ("ValueError", str(raised.value))
         assert planned.end()["traceback"].endswith(f"ValueError: {raised.value}\n")
-        assert again == Idle(failed=planned.gids)
-        with two.claim_next() as second:
-            second.end("released")
-        assert one.claim_next() == Idle(failed=planned.gids)
+        with claimer(planned).claim_next() as second:
+            assert second.n == 2
+
+    def test_refused_configuration(self, plan, claimer):
+        """A configuration that the code refuses ends the group at once: no other attempt could succeed."""
+        planned = plan()
+
+        claimer(planned).claim_next().fail(UsageError("memory", "too small"))
+
+        assert planned.end()["kind"] == "failed-final"
+        assert claimer(planned).claim_next() == Idle(quarantined=planned.gids)
 
     @pytest.mark.parametrize(
         ("error", "name"),

@@ -7,6 +7,7 @@ from contilab.store.layout import Layout, addresses, numbers, short
 A, B = "a" * 64, "b" * 64
 L = Layout(Path("/s"))
 
+CHECKPOINT = ("/MANIFEST.json", "/state", "/weights")
 GOLDEN = {
     "format.json": L.format,
     "studies": L.studies,
@@ -22,6 +23,11 @@ GOLDEN = {
     f"work/{B}/3/out": L.out(B, 3),
     f"work/{B}/3/late": L.late(B, 3),
     f"results/{A}": L.result(A),
+    f"work/{B}/3/ckpt-0": L.checkpoint(B, 3, 0),
+    f"quarantine/{B}.3.json": L.quarantine(B, 3),
+    f"cancel/{B}.0.json": L.cancel(B, 0),
+    f"damaged/{A}-0123abcd": L.aside(A, "0123abcd"),
+    "runners/uuid.reserve": L.reserve("uuid"),
     f"mismatch/{A}-0123abcd.json": L.mismatch(A, "0123abcd"),
     "runners/uuid.json": L.runner("uuid"),
     f"locks/{B}.lock": L.lock(B),
@@ -39,7 +45,7 @@ class TestLayout:
 
     def test_name_length(self):
         """Every name is at most 80 bytes, study names, numbers of nine digits and suffixes included."""
-        longest = (*GOLDEN.values(), L.plan("n" * 40, 999_999_999), L.alive(A, 999_999_999))
+        longest = (*GOLDEN.values(), L.plan("n" * 40, 999_999_999), L.alive(A, 999_999_999), L.quarantine(A, 999_999_999))
 
         assert max(len(part.encode()) for path in longest for part in path.parts) <= 80
 
@@ -72,6 +78,7 @@ class TestLayout:
 
         assert found == {
             *("studies", "runs", "groups", "claims", "work", "results", "mismatch", "runners", "locks", "cache", "reports"),
+            *("quarantine", "cancel", "damaged", *(f"work/GID/1/ckpt-1{name}" for name in ("", *CHECKPOINT))),
             *("format.json", "studies/study", "studies/study/1.json", "runs/RID.json", "groups/GID.json"),
             *("claims/GID", "claims/GID/1.json", "claims/GID/1.end", "locks/GID.lock", "locks/GID.1.alive"),
             *("work/GID", "work/GID/1", "work/GID/1/beat", "work/GID/1/out"),

@@ -8,6 +8,8 @@ import time
 import pytest
 
 from contilab.disk.publish import MANIFEST
+from contilab.errors import UsageError
+from contilab.store.cancel import cancel
 from contilab.store.claimer import Claimer
 from contilab.store.status import counts, study_status
 
@@ -101,14 +103,51 @@ class TestStudyStatus:
         assert status.state == "damaged"
         assert str(drained.store.result_dir(drained.rids[0])) in status.reason
 
-    def test_failed(self, plan):
-        """A failed run says why."""
+    def test_after_a_failure(self, plan):
+        """A run whose training failed waits for the next attempt and says what happened."""
         planned = plan()
         claim(planned).fail(ValueError("too much"))
 
         (status,) = study_status(planned.store, planned.study).values()
 
-        assert (status.state, status.reason) == ("failed", "ValueError: too much")
+        assert (status.state, status.reason) == ("waiting", "ValueError: too much")
+
+    def test_quarantined(self, plan):
+        """A run in quarantine says why, and with which error the last attempt ended."""
+        planned = plan()
+        for _ in range(3):
+            claim(planned).fail(ValueError("too much"))
+        claim(planned)
+
+        (status,) = study_status(planned.store, planned.study).values()
+
+        assert status.state == "quarantined"
+        assert "3 attempts without progress; last error: ValueError: too much" in status.reason
+
+    def test_failed_final(self, plan):
+        """A run whose configuration was refused is in quarantine before anybody writes a record of it."""
+        planned = plan()
+        claim(planned).fail(UsageError("memory", "too small"))
+
+        (status,) = study_status(planned.store, planned.study).values()
+
+        assert (status.state, status.reason) == ("quarantined", "UsageError: memory: too small")
+
+    def test_cancelled(self, plan):
+        """A cancelled run is cancelled from the first moment, though its owner has not looked yet."""
+        planned = plan(groups=2)
+        with claim(planned) as attempt:
+            cancel(planned.store, attempt.gid)
+
+            assert sorted(states(planned)) == ["cancelled", "waiting"]
+
+    def test_running_in_one_group_of_two(self, plan):
+        """A run whose one group is cancelled is where its other group is."""
+        planned = plan()
+        planned.store.add_group([planned.rids[0], "0" * 64])
+        cancel(planned.store, planned.gids[0])
+
+        assert states(planned) == ["waiting"]
 
     def test_after_a_fault_of_the_machine(self, plan):
         """A run whose attempt met a fault of the machine waits, and says what happened."""

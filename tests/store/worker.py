@@ -34,10 +34,13 @@ def drain(root, pause_s):
         claim = claimer.claim_next()
         if isinstance(claim, Idle):
             if not claim.busy:
+                claimer.close()
                 return {"runner": runner, "claims": claims}
             time.sleep(claimer.pause_seconds() if pause_s is None else pause_s)
             continue
         with claim:
+            step = claim.checkpoint()
+            claim.save_checkpoint(step.step + 1 if step else 1, {"state": runner.encode(), "weights": bytes(64)})
             for rid in claim.rids:
                 claim.put_files(rid, content(rid, runner))
             done = claim.publish(dict.fromkeys(claim.rids, "finished"), COMPARED, circumstances={"machine": "same"})

@@ -1,0 +1,125 @@
+"""Checkpoints: one directory per step in the working directory of an attempt, complete by one rename, then never changed.
+
+What is read is checked whole: the manifest must name group and step, and each file must have the SHA-256 it had when it was
+written. A damaged one is passed over for the one before it, of any attempt at the group.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contilab.disk.failpoint import failpoint
+from contilab.disk.publish import publish_dir, read_manifest
+from contilab.disk.put_new import temp_beside
+from contilab.disk.read import names, read_bytes, read_object
+from contilab.disk.sync import write_synced
+from contilab.store.layout import Layout, numbers, steps
+
+KEPT = 2  # of an attempt's own: the newest, and the one before it should the newest be damaged
+
+
+class Checkpoint(NamedTuple):
+    """The files of a group at *step*, as generation *generation* left them. *damaged*: newer ones that were passed over."""
+
+    step: int
+    files: dict[str, bytes]
+    generation: int
+    damaged: tuple[str, ...] = ()
+
+
+class Search(NamedTuple):
+    """The newest valid checkpoint, if there is one, and the paths of damaged ones that would have been newer."""
+
+    found: Checkpoint | None = None
+    damaged: tuple[str, ...] = ()
+
+
+def newest(layout: Layout, gid: str, upto: int) -> Search:
+    """Return the valid checkpoint of *gid* with the highest step, of any generation up to *upto*."""
+    damaged: list[str] = []
+    for step, n in _candidates(layout, gid, upto):
+        directory = layout.checkpoint(gid, n, step)
+        files = _valid(directory, gid, step)
+        if files is not None:
+            return Search(Checkpoint(step, files, n, tuple(damaged)), tuple(damaged))
+        if os.path.lexists(directory):  # else its owner has removed it meanwhile
+            damaged.append(str(directory))
+    return Search(None, tuple(damaged))
+
+
+def has_valid_above(layout: Layout, gid: str, n: int) -> bool:
+    """Whether a generation above *n* holds a valid checkpoint at least as new as the newest name in the directory of *n*."""
+    own = max(steps(names(layout.work(gid, n))), default=-1)
+    later = ((step, m) for step, m in _candidates(layout, gid) if m > n and step >= own)
+    return any(_valid(layout.checkpoint(gid, m, step), gid, step) is not None for step, m in later)
+
+
+def save(final: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
+    """Write *files* as the checkpoint *final*. OSError leaves nothing of it behind, and those before it as they are.
+
+    *facts*: who wrote it, with `gid` and `step`.
+    """
+    temp = temp_beside(final)
+    temp.mkdir()
+    try:
+        for name, data in files.items():
+            write_synced(temp / name, data)
+            failpoint("checkpoint.half")
+        publish_dir(temp, final, facts)
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)  # gone if it landed
+
+
+def take_over(layout: Layout, gid: str, n: int, found: Checkpoint) -> None:
+    """Put the checkpoint of a predecessor into the directory of generation *n*, by hard links where they are allowed.
+
+    The predecessor may only be paused, so nobody ever continues in its directory; but what lies there is never changed.
+    """
+    source, final = layout.checkpoint(gid, found.generation, found.step), layout.checkpoint(gid, n, found.step)
+    temp = temp_beside(final)
+    temp.mkdir()
+    try:
+        for name, data in found.files.items():
+            _link_or_write(source / name, temp / name, data)
+        publish_dir(temp, final, {"gid": gid, "n": n, "step": found.step, "from": found.generation})
+    finally:
+        shutil.rmtree(temp, ignore_errors=True)
+    failpoint("checkpoint.taken")
+
+
+def drop_old(layout: Layout, gid: str, n: int) -> None:
+    """Remove all but the newest two checkpoints of generation *n*, each by a rename first: nobody finds half of one."""
+    for step in steps(names(layout.work(gid, n)))[:-KEPT]:
+        path = layout.checkpoint(gid, n, step)
+        temp = temp_beside(path)
+        path.rename(temp)
+        shutil.rmtree(temp, ignore_errors=True)
+
+
+def _candidates(layout: Layout, gid: str, upto: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield (step, generation) of every name, newest first."""
+    found = [(step, n) for n in numbers(names(layout.works / gid), "") for step in steps(names(layout.work(gid, n)))]
+    yield from sorted((one for one in found if upto is None or one[1] <= upto), reverse=True)
+
+
+def _valid(directory: Path, gid: str, step: int) -> dict[str, bytes] | None:
+    """Return the files of a checkpoint if all are what was written, else None."""
+    try:
+        manifest = read_object(read_manifest(directory))
+        if (manifest.get("gid"), manifest.get("step")) != (gid, step):
+            return None
+        hashes = {str(name): str(facts["sha256"]) for name, facts in manifest["files"].items()}
+        files = {name: read_bytes(directory / name) or b"" for name in hashes}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # EIO included: what cannot be read cannot be used
+        return None
+    return files if all(hashlib.sha256(data).hexdigest() == hashes[name] for name, data in files.items()) else None
+
+
+def _link_or_write(source: Path, target: Path, data: bytes) -> None:
+    try:
+        target.hardlink_to(source)
+    except OSError:  # another user's file (protected_hardlinks), or removed by its owner since it was read
+        write_synced(target, data)
