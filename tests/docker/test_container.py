@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import shlex
 import subprocess
 import time
 import uuid
@@ -14,7 +13,6 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 RUNS = 3 * 4 * 2  # manifests/smoke.toml: scenarios x methods x seeds
 
 pytestmark = [
@@ -27,15 +25,6 @@ pytestmark = [
 def docker(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Call docker and keep what it says."""
     return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def image() -> str:
-    """Return the tag of the image, freshly built from this checkout."""
-    tag = "contilab:under-test"
-    built = docker("build", *shlex.split(os.environ.get("CONTILAB_BUILD_ARGS", "")), "-t", tag, ROOT)
-    assert built.returncode == 0, built.stderr[-3000:]
-    return tag
 
 
 def trained(runner: subprocess.CompletedProcess[str]) -> set[str]:
