@@ -55,8 +55,9 @@ def demo(
 def _trained(root: Path, stop: "StopFlag") -> "Verdict":
     from contilab.plan.enqueue import enqueue
     from contilab.runner.logging import configure
+    from contilab.runner.order import Order
     from contilab.runner.progress import display
-    from contilab.runner.run import Order, run
+    from contilab.runner.run import run
 
     enqueue(root, MANIFEST.read_text(encoding="utf-8"), place=MANIFEST.name)
     typer.echo(f"store: {root.absolute()}")

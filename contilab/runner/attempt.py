@@ -1,22 +1,23 @@
 """One attempt at a group: train its runs, write each result with what stands next to it, publish."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from contilab.engine.environment import environment
-from contilab.engine.train import train
-from contilab.engine.watch import Progress, Watch
 from contilab.errors import Stopped
 from contilab.metrics.compute import compute
 from contilab.records.outcome import COMPARED, Outcome, files_of
 from contilab.records.record import Record
+from contilab.runner.halves import in_parts
 from contilab.runner.logging import GroupLog
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources
+from contilab.runner.resumption import resumption
 from contilab.runner.sidecars import CONFIG, ENVIRONMENT, LOG, config_toml, env_json, machine
 from contilab.runner.tally import Tally
+from contilab.runner.training import Training
 from contilab.spec.group import group_address
 from contilab.spec.run import Run
 from contilab.store.claim import Claim, Published
@@ -25,11 +26,12 @@ from contilab.store.layout import short
 
 
 class Surroundings(NamedTuple):
-    """What an attempt needs besides its claim."""
+    """What an attempt needs besides its claim. *seconds_left*: until this process must have ended, once *stop* says so."""
 
     resources: Resources
     shown: Display
     stop: Callable[[], bool]
+    seconds_left: Callable[[], float] = lambda: math.inf
 
 
 def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -> None:
@@ -38,15 +40,9 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
     around.shown.begin(_label(runs), len(runs))
     try:
         log.log("group_started", what=_label(runs), runs=len(runs), seeds=sorted({run.seed for run in runs}))
-        outcomes = train(runs, around.resources.execution, _watch(claim, around, log))
-        published = _publish(claim, outcomes, {run.rid: run for run in runs}, around.resources, log)
-        tally.add_published(len(published.landed))
-        if published.mismatched:
-            log.log("results_disagree", level="warning", rids=[short(rid) for rid in published.mismatched])
-        ending = "group_superseded" if published.is_superseded else "group_done"
-        log.log(ending, published=len(published.landed), mean_acc=_mean_acc(outcomes))
+        _train(claim, runs, around, tally, log)
     except Stopped:
-        kind: Kind = "superseded" if claim.is_superseded() else "released"
+        kind = _kind_of_stop(claim)
         with suppress(OSError):  # without it the attempt looks like a crash, and others go on after a while
             claim.end(kind)
         log.log(f"group_{kind}")
@@ -56,19 +52,40 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
         around.shown.end()
 
 
-def _watch(claim: Claim, around: Surroundings, log: GroupLog) -> Watch:
-    def progress(progress: Progress) -> None:
-        claim.tell(step=progress.step, steps=progress.steps, samples_per_second=progress.samples_per_second)
-        around.shown.step(progress)
+def _train(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally, log: GroupLog) -> None:
+    """Train *runs* together, in parts where memory does not suffice, and publish each part."""
+    begin = resumption(claim, around.resources, log)
+    training = Training(claim, log, around.shown, begin, stop=around.stop, seconds_left=around.seconds_left)
+    published: list[Published] = []
+    accs: list[float | None] = []
+    for part, outcomes in in_parts(runs, training.train, lambda part: _tell_of_memory(part, log)):
+        choices = training.choices(part, len(runs))
+        published.append(_publish(claim, outcomes, part, choices, log))
+        tally.add_published(len(published[-1].landed))
+        accs += [_acc(outcome.record) for outcome in outcomes]
+        if published[-1].is_superseded:
+            break
+    mismatched = [short(rid) for one in published for rid in one.mismatched]
+    if mismatched:
+        log.log("results_disagree", level="warning", rids=mismatched)
+    ending = "group_superseded" if published[-1].is_superseded else "group_done"
+    log.log(ending, published=sum(len(one.landed) for one in published), mean_acc=_mean(accs))
 
-    def details(event: str, **facts: Any) -> None:
-        log.log(event, **{"level": "debug", **facts})
 
-    return Watch(progress=progress, stop=lambda: around.stop() or claim.is_superseded(), log=details)
+def _kind_of_stop(claim: Claim) -> Kind:
+    if claim.is_superseded():
+        return "superseded"
+    return "cancelled" if claim.is_cancelled() else "released"
 
 
-def _publish(claim: Claim, outcomes: list[Outcome], runs: Mapping[str, Run], resources: Resources, log: GroupLog) -> Published:
-    choices = {**environment(list(runs.values()), resources.execution), **resources.choices}
+def _tell_of_memory(part: Sequence[Run], log: GroupLog) -> None:
+    log.log("out_of_memory", level="warning", runs=len(part), next=f"trains {(len(part) + 1) // 2} at a time")
+
+
+def _publish(
+    claim: Claim, outcomes: list[Outcome], part: Sequence[Run], choices: Mapping[str, Any], log: GroupLog
+) -> Published:
+    runs = {run.rid: run for run in part}
     for outcome in outcomes:
         log.log("run_done", level="debug", rid=outcome.rid, state=outcome.record.state, acc=_acc(outcome.record))
     for outcome in outcomes:
@@ -78,7 +95,7 @@ def _publish(claim: Claim, outcomes: list[Outcome], runs: Mapping[str, Run], res
     return claim.publish(
         {outcome.rid: outcome.record.state for outcome in outcomes},
         frozenset(COMPARED),
-        circumstances=_circumstances(choices, claim.rids),
+        circumstances=_circumstances(choices, tuple(runs)),
         acc={outcome.rid: _acc(outcome.record) for outcome in outcomes},
     )
 
@@ -100,7 +117,7 @@ def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:
         tally.add_environment(place, claim.rids, error)
         log.log("group_environment_fault", level="error", error=text)
     else:
-        tally.add_failed(claim.gid, claim.rids, error)
+        tally.add_failed(claim.gid, error)
         log.log("group_failed", level="error", error=text)
 
 
@@ -109,8 +126,8 @@ def _acc(record: Record) -> float | None:
     return value if isinstance(value, float) else None
 
 
-def _mean_acc(outcomes: list[Outcome]) -> float | None:
-    found = [value for outcome in outcomes if (value := _acc(outcome.record)) is not None]
+def _mean(accs: list[float | None]) -> float | None:
+    found = [value for value in accs if value is not None]
     return round(fmean(found), 4) if found else None
 
 

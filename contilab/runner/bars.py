@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 from rich.text import Text
@@ -26,10 +26,14 @@ class Facts(ProgressColumn):
 class Bars:
     """Two bars; the second one is there while a group is in work."""
 
-    def __init__(self, rich: RichProgress) -> None:
+    def __init__(self, rich: RichProgress, runs: TaskID | None = None) -> None:
         self._rich = rich
-        self._runs = rich.add_task("runs", total=None, facts="")
+        self._runs = rich.add_task("runs", total=None, facts="") if runs is None else runs
         self._group = rich.add_task("", total=None, visible=False, facts="")
+
+    def beside(self, worker: int) -> "Bars":  # noqa: ARG002  the order of the bars tells workers apart
+        """Return bars with the same first one and another second one."""
+        return Bars(self._rich, self._runs)
 
     def runs(self, done: int, wanted: int) -> None:
         """Set the first bar."""

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from structlog.typing import EventDict, Processor
@@ -37,19 +37,50 @@ class CurrentStderr:
             sys.stderr.flush()
 
 
+class Output(Protocol):
+    """Where lines of the log go."""
+
+    def write(self, text: str) -> int:
+        """Write *text*."""
+
+    def flush(self) -> None:
+        """See that it is written."""
+
+
+STDERR = CurrentStderr()
+
+
 def is_readable(environ: Mapping[str, str] = os.environ) -> bool:
     """Tell whether a person reads: standard error is a terminal that can move its cursor."""
     return sys.stderr.isatty() and environ.get("TERM") != "dumb"
 
 
-def configure(environ: Mapping[str, str] = os.environ) -> None:
-    """Set up structlog for the whole process: where to, and in which form. Details are shown with CONTILAB_DEBUG only."""
-    readable = is_readable(environ)
+def print_line(text: str) -> None:
+    """Print a line of the log of another process, which may lack its end."""
+    STDERR.write(text)
+
+
+def configure(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    readable: bool | None = None,
+    output: Output = STDERR,
+    worker: int | None = None,
+) -> None:
+    """Set up structlog for the whole process: where to, and in which form. Details are shown with CONTILAB_DEBUG only.
+
+    *readable*: for a person, else as standard error is. *worker*: the number that each line carries, one of several.
+    """
+    readable = is_readable(environ) if readable is None else readable
+    own: list[Processor] = [] if worker is None else [_of_worker(worker)]
     is_debug = environ.get("CONTILAB_DEBUG", "") not in ("", "0")
     structlog.configure(
-        processors=_readable(environ) if readable else [_level, _now, structlog.processors.JSONRenderer(default=str)],
+        processors=[
+            *own,
+            *(_readable(environ) if readable else [_level, _now, structlog.processors.JSONRenderer(default=str)]),
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if is_debug else logging.INFO),
-        logger_factory=lambda *_: structlog.PrintLogger(CurrentStderr()),  # type: ignore[arg-type]  # it only writes and flushes
+        logger_factory=lambda *_: structlog.PrintLogger(output),  # type: ignore[arg-type]  # it only writes and flushes
         cache_logger_on_first_use=False,
     )
 
@@ -71,6 +102,13 @@ class GroupLog:
         """Return the events of the group and those about *rid* as JSON lines."""
         kept = [event for event in self._events if event.get("rid", rid) == rid]
         return "".join(json.dumps(event, default=str) + "\n" for event in kept).encode()
+
+
+def _of_worker(worker: int) -> Processor:
+    def add(_logger: Any, _name: str, event: EventDict) -> EventDict:
+        return {"worker": worker, **event}
+
+    return add
 
 
 _level = structlog.processors.add_log_level

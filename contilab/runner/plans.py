@@ -3,6 +3,10 @@
 from contilab.errors import Fault
 from contilab.spec.sections import Execution
 from contilab.spec.study import Study
+from contilab.store.block import block, blocks
+from contilab.store.claimer import Idle
+from contilab.store.generation import history
+from contilab.store.layout import short
 from contilab.store.store import Store
 
 
@@ -37,15 +41,26 @@ class Plans:
         """Return how many of the wanted runs have a complete result, and how many there are."""
         return sum(map(self._store.has_result, self.executions())), len(self.executions())
 
-    def faults(self) -> list[Fault]:
-        """Return why wanted runs have no result though nothing is left to claim: a damaged one, or no group."""
+    def faults(self, idle: Idle) -> list[Fault]:
+        """Return why wanted runs have no result though nothing is left to claim: blocked, damaged, or without group."""
         taken = self._store.taken().intersection(self.executions())
         damaged = [self._store.result_dir(rid) for rid in sorted(taken) if not self._store.has_result(rid)]
-        faults = [Fault(str(path), "the result is damaged", "move it away, then run again") for path in damaged]
+        faults = [
+            Fault(str(path), "the result is damaged", f"contilab retry {short(path.name)}, then run again") for path in damaged
+        ]
         lost = self.open()
         if lost and (lost := lost.difference(*self._store.groups().values())):
             problem = f"{len(lost)} of the planned runs are in no group, so nobody trains them"
             faults.append(Fault(str(self._store.layout.groups), problem, "plan the study again: contilab plan MANIFEST"))
+        return [*self._blocked(idle), *faults]
+
+    def _blocked(self, idle: Idle) -> list[Fault]:
+        layout, recorded, faults = self._store.layout, blocks(self._store.layout), []
+        for gid in (*idle.quarantined, *idle.cancelled):
+            if found := block(layout, gid, recorded, history(layout, gid)):
+                why = f"is in quarantine: {found.reason}" if found.state == "quarantined" else "is cancelled"
+                hint = f"contilab status {short(gid)} shows its attempts; contilab retry {short(gid)} releases it"
+                faults.append(Fault(f"group {short(gid)}", why, hint))
         return faults
 
     def _names(self) -> list[str]:

@@ -30,6 +30,9 @@ class Display(Protocol):
     def end(self) -> None:
         """Show that the group is no longer in work."""
 
+    def beside(self, worker: int) -> "Display":
+        """Return a display for the group that *worker* has in work at the same time."""
+
 
 @contextmanager
 def display() -> Iterator[Display]:
@@ -51,6 +54,12 @@ class Lines:
         self._clock = clock
         self._next = clock() + seconds
         self._facts: dict[str, object] = {}
+
+    def beside(self, worker: int) -> "Lines":
+        """Return lines that carry the number of *worker*."""
+        lines = Lines(self._seconds, self._clock)
+        lines._facts["worker"] = worker
+        return lines
 
     def runs(self, done: int, wanted: int) -> None:
         """Remember the counts for the next line."""

@@ -1,5 +1,6 @@
 """What an attempt may use here: `auto` of the plan becomes a device and a number of threads of this machine, with reasons."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -32,6 +33,27 @@ def resources(planned: Execution, *, device: str | None, share: int) -> Resource
         "threads": {"asked": planned.threads, "value": threads.count, "reason": threads.reason},
     }
     return Resources(replace(planned, device=chosen.value, threads=threads.count), choices)
+
+
+def kept(here: Resources, before: Mapping[str, Any], attempt: int) -> Resources | None:
+    """Return *here* with execution and threads of a checkpoint, and set torch's threads; None where they do not go together.
+
+    *before*: what the checkpoint was trained with. *attempt*: the number of the one that goes on with it.
+    """
+    import torch
+
+    is_same_device = str(before["device"]).split(":")[0] == here.execution.device.split(":")[0]
+    threads = int(before["threads"])
+    if not is_same_device or threads > thread_budget(environ={}).count:
+        return None
+    torch.set_num_threads(threads)
+    reason = f"kept from the checkpoint that attempt {attempt} goes on with"
+    choices = {
+        **here.choices,
+        "threads": {**here.choices["threads"], "value": threads, "reason": reason},
+        "execution": {"asked": here.execution.execution, "value": before["execution"], "reason": reason},
+    }
+    return Resources(replace(here.execution, execution=before["execution"], threads=threads), choices)
 
 
 def lacking_device(asked: str) -> Fault | None:

@@ -14,6 +14,7 @@ import tomli_w
 from contilab.hardware.capabilities import capabilities
 from contilab.hardware.limits import limits
 from contilab.hardware.versions import versions
+from contilab.spec.canonical import digest
 from contilab.spec.run import Run
 
 CONFIG = "config.toml"
@@ -46,3 +47,10 @@ def machine() -> dict[str, Any]:
             "is_container": Path("/.dockerenv").exists() or Path("/run/.containerenv").exists(),
         },
     }
+
+
+def fingerprint() -> str:
+    """Return a digest of all that may change the last bits of a result: versions, processor and its kernels, devices."""
+    known = machine()["capabilities"]
+    facts = {"versions": machine()["versions"], "cpu": known["cpu"], "cuda": known["cuda"]}
+    return digest(json.dumps(facts, sort_keys=True, default=str))

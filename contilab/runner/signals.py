@@ -6,23 +6,29 @@ interpreter's C handler writes the signal's number to a pipe at once and a threa
 because the handlers must be there before torch is imported.
 """
 
+import math
 import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 GRACE_SECONDS = 8.0  # docker kills after 10
+PARENT_GRACE_SECONDS = 9.0  # of a process whose workers end after 8
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopFlag:
     """Whether a stop was asked for. *on_deadline* may be set to what must still be written when the grace is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        self.grace_seconds = grace_seconds
         self._event = threading.Event()
+        self._wake = threading.Event()
         self.signum = 0
+        self._since = 0.0
         self.on_deadline: Callable[[], None] = _nothing
 
     def is_set(self) -> bool:
@@ -32,11 +38,23 @@ class StopFlag:
     def set(self, signum: int) -> None:
         """Ask for a stop because of the signal *signum*."""
         self.signum = signum
+        self._since = time.monotonic()
         self._event.set()
+        self._wake.set()
+
+    def nudge(self) -> None:
+        """Let whoever waits look again at once, or the next one who would wait."""
+        self._wake.set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep for *seconds*, less if a stop is asked for meanwhile; True if so."""
-        return self._event.wait(seconds)
+        """Sleep for *seconds*, less after a nudge or if a stop is asked for meanwhile; True if a stop was."""
+        if not self._event.is_set() and self._wake.wait(seconds):
+            self._wake.clear()
+        return self._event.is_set()
+
+    def seconds_left(self) -> float:
+        """Return how long this process may still live; without end while no stop is asked for."""
+        return self._since + self.grace_seconds - time.monotonic() if self.is_set() else math.inf
 
     @property
     def exit_code(self) -> int:
@@ -47,10 +65,10 @@ class StopFlag:
 @contextmanager
 def stop_on_signals(grace_seconds: float = GRACE_SECONDS) -> Iterator[StopFlag]:
     """Yield a flag that the first signal sets; only from the main thread. What was installed before is put back at the end."""
-    flag = StopFlag()
+    flag = StopFlag(grace_seconds)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    watcher = threading.Thread(target=_watch, args=(reader, flag, grace_seconds), name="contilab-signals", daemon=True)
+    watcher = threading.Thread(target=_watch, args=(reader, flag), name="contilab-signals", daemon=True)
     watcher.start()
     wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     handlers_before = {number: signal.signal(number, _wake) for number in SIGNALS}
@@ -65,10 +83,10 @@ def stop_on_signals(grace_seconds: float = GRACE_SECONDS) -> Iterator[StopFlag]:
         watcher.join(timeout=1)
 
 
-def _watch(reader: int, flag: StopFlag, grace_seconds: float) -> None:
+def _watch(reader: int, flag: StopFlag) -> None:
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         while True:
-            ready, _, _ = select.select([pipe], [], [], grace_seconds if flag.is_set() else None)
+            ready, _, _ = select.select([pipe], [], [], flag.grace_seconds if flag.is_set() else None)
             if not ready:
                 _end(flag, flag.on_deadline)
             received = pipe.read(1)

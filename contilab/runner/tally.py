@@ -24,7 +24,11 @@ class Verdict(NamedTuple):
 
 @dataclass
 class Tally:
-    """Counts of one runner. *skipped*: runs that it does not try (again); *faults*: what to tell at the end."""
+    """Counts of one runner. *skipped*: runs that it does not try (again); *faults*: what to tell at the end.
+
+    *failures*: the last failure of each group that training failed on. They are tried again, here or elsewhere, until they are
+    done or in quarantine, so they are told of only where the runner ends before.
+    """
 
     attempts: int = 0
     published: int = 0
@@ -35,6 +39,7 @@ class Tally:
     is_data_only: bool = True
     skipped: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
+    failures: dict[str, Fault] = field(default_factory=dict)
 
     def add_published(self, count: int) -> None:
         """Count *count* results."""
@@ -42,16 +47,14 @@ class Tally:
         self.environment_in_a_row = 0
         self.is_data_only = False
 
-    def add_failed(self, gid: str, rids: tuple[str, ...], error: BaseException) -> None:
+    def add_failed(self, gid: str, error: BaseException) -> None:
         """Count a group that training failed on."""
         self.failed += 1
         self.environment_in_a_row = 0
         self.is_data_only = False
-        self.skipped.update(rids)
         text = f"{type(error).__name__}: {error}".splitlines()[0]
-        self.faults.append(
-            Fault(f"group {short(gid)}", f"failed with {text}", "contilab status names the file with its traceback")
-        )
+        hint = f"contilab status {short(gid)} shows its traceback; contilab run tries it again"
+        self.failures[gid] = Fault(f"group {short(gid)}", f"failed with {text}", hint)
 
     def add_environment(self, place: str, rids: tuple[str, ...], error: BaseException) -> None:
         """Count a group that the environment failed on. Missing data say nothing about the next group."""
@@ -76,6 +79,10 @@ class Tally:
     def is_hopeless(self) -> bool:
         """Whether the environment fails whatever is tried."""
         return self.is_device_lost or self.environment_in_a_row >= FAULTS_IN_A_ROW
+
+    def told(self) -> tuple[Fault, ...]:
+        """Return what to tell where work is left."""
+        return (*self.faults, *self.failures.values())
 
     def verdict(self, left: Sequence[Fault]) -> Verdict:
         """Return how a runner ends that has nothing more to claim. *left*: what is wrong with wanted runs all the same."""

@@ -173,10 +173,10 @@ class TestStatus:
     def test_failed(self, cli, manifest, tmp_path, monkeypatch):
         """A failed group has its reason, and the file with the traceback is named and there."""
 
-        def fail(*args):
+        def fail(*args, **rest):
             raise ZeroDivisionError("by zero")
 
-        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        monkeypatch.setattr("contilab.runner.training.train", fail)
         cli("plan", manifest, "--store", tmp_path / "store")
         code, _, err = cli("run", "--store", tmp_path / "store")
         _, out, _ = cli("status", "--store", tmp_path / "store")
@@ -202,10 +202,10 @@ class TestStatus:
     def test_tried(self, cli, manifest, tmp_path, monkeypatch):
         """A group that the machine failed waits, and why is told."""
 
-        def fail(*args):
+        def fail(*args, **rest):
             raise DataError("mnist", "not there")
 
-        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        monkeypatch.setattr("contilab.runner.training.train", fail)
         cli("plan", manifest, "--store", tmp_path / "store")
         cli("run", "--store", tmp_path / "store")
         _, out, _ = cli("status", "--store", tmp_path / "store")
@@ -450,10 +450,10 @@ class TestDemo:
     def test_failure(self, cli, tmp_path, monkeypatch):
         """When training fails it says so and ends with the exit code of run."""
 
-        def fail(*args):
+        def fail(*args, **rest):
             raise ZeroDivisionError("by zero")
 
-        monkeypatch.setattr("contilab.runner.attempt.train", fail)
+        monkeypatch.setattr("contilab.runner.training.train", fail)
         monkeypatch.setattr("contilab.cli.demo.tempfile.mkdtemp", lambda prefix: str(tmp_path / prefix))
         code, _, err = cli("demo")
 

@@ -13,12 +13,14 @@ from contilab import catalog
 from contilab.errors import DataError, DeviceError, StoreError, UsageError
 from contilab.plan.enqueue import enqueue
 from contilab.runner import attempt as attempts
-from contilab.runner import numerics
+from contilab.runner import numerics, training
+from contilab.runner.order import Order
 from contilab.runner.progress import Lines
-from contilab.runner.run import Order, run
+from contilab.runner.run import run
 from contilab.runner.signals import StopFlag
 from contilab.store.claimer import Claimer
-from contilab.store.status import study_status
+from contilab.store.retry import retry
+from contilab.store.status import counts, study_status
 from contilab.store.store import open_store
 
 MANIFEST = """
@@ -49,15 +51,15 @@ def broken(monkeypatch):
     """Make training of some methods raise."""
 
     def install(errors):
-        real = attempts.train
+        real = training.train
 
-        def train(runs, execution, watch):
+        def train(runs, execution, watch, **rest):
             error = errors.get(runs[0].method.name)
             if error:
                 raise error
-            return real(runs, execution, watch)
+            return real(runs, execution, watch, **rest)
 
-        monkeypatch.setattr(attempts, "train", train)
+        monkeypatch.setattr(training, "train", train)
 
     return install
 
@@ -134,26 +136,44 @@ class TestFailures:
     """Groups that do not end well."""
 
     def test_failing_group(self, root, broken):
-        """A group that raises is tried once, its traceback is kept and named, the others finish: exit code 3."""
+        """A group that raises is tried three times and then named as quarantined, the others finish: exit code 3."""
         broken({"er": ZeroDivisionError("by zero")})
         verdict = ended(root)
         store = open_store(root)
-        failed = {status.reason for status in study_status(store, store.study("small")).values() if status.state == "failed"}
+        states = study_status(store, store.study("small")).values()
         end = next(json.loads(path.read_text()) for path in (root / "claims").glob("*/*.end") if "failed" in path.read_text())
 
         assert (verdict.code, verdict.done) == (3, 6)
+        assert ["in quarantine" in fault.problem for fault in verdict.faults] == [True]
         assert "ZeroDivisionError: by zero" in verdict.faults[0].problem
-        assert failed == {"ZeroDivisionError: by zero"}
+        assert counts({str(place): status for place, status in enumerate(states)}) == {"done": 6, "quarantined": 2}
         assert "in train" in end["traceback"]
-        assert len(claims(root)) == 4
+        assert ends(root) == ["done"] * 3 + ["failed"] * 3
 
-    def test_next_runner_tries_again(self, root, broken, monkeypatch):
-        """What failed under one runner is tried by the next one."""
+    def test_retry(self, root, broken, monkeypatch):
+        """What is in quarantine stays there until it is retried, and is then trained."""
         broken({"er": ZeroDivisionError("by zero")})
         ended(root)
         monkeypatch.undo()
 
+        assert (ended(root).code, len(claims(root))) == (3, 6)
+        retry(open_store(root))
         assert ended(root).code == 0
+
+    def test_once_is_no_failure(self, root, monkeypatch):
+        """A group that fails once and then ends well is no failure: exit code 0."""
+        real, errors = training.train, [ZeroDivisionError("by zero")]
+
+        def train(*args, **rest):
+            if errors:
+                raise errors.pop()
+            return real(*args, **rest)
+
+        monkeypatch.setattr(training, "train", train)
+        verdict = ended(root)
+
+        assert (verdict.code, verdict.faults) == (0, ())
+        assert ends(root) == ["done"] * 4 + ["failed"]
 
     def test_missing_data(self, root, broken):
         """Missing data of one group are no failure of training; the others go on: exit code 5."""
@@ -382,7 +402,7 @@ class TestStop:
 
     def test_taken_over(self, root, monkeypatch):
         """An attempt that another runner has followed ends as superseded, and is nobody's failure."""
-        answers = iter([True, True])  # asked within training, and again when training has stopped
+        answers = iter([True] * 3)  # asked within training, before a last checkpoint, and when training has stopped
         monkeypatch.setattr("contilab.store.claim.Claim.is_superseded", lambda _: next(answers, False))
 
         assert ended(root).code == 0
@@ -398,7 +418,7 @@ class TestStop:
     def test_waits_for_a_plan(self, tmp_path, monkeypatch):
         """With wait a runner waits for a plan, trains it, and waits for more until it is told to stop."""
         root, stop = tmp_path / "store", StopFlag()
-        monkeypatch.setattr("contilab.runner.run.POLL_SECONDS", 0.05)
+        monkeypatch.setattr("contilab.runner.order.POLL_SECONDS", 0.05)
 
         def plan_then_stop():
             enqueue(root, MANIFEST, ["matrix.method=['naive']"], ttl_s=1)

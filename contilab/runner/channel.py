@@ -1,0 +1,104 @@
+"""What a worker tells its parent: one JSON line per message over a socket. The end of it says that the other side is gone."""
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from contilab.engine.watch import Progress
+from contilab.runner.progress import Display
+
+NUDGE = b"\n"  # what a parent says: look again
+
+
+class Channel:
+    """The end of a worker."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._lock = threading.Lock()
+
+    def tell(self, what: str, *facts: Any) -> None:
+        """Send one message; nobody listens any more where that fails, and then the process is about to end."""
+        line = json.dumps([what, *facts], default=str).encode() + b"\n"
+        with self._lock, suppress(OSError):
+            self._end.sendall(line)
+
+    def write(self, text: str) -> int:
+        """Send a line of the log, to be printed by the parent: only one process writes to standard error."""
+        self.tell("log", text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: lines are sent at once."""
+
+    def listen(self, nudge: Callable[[], None]) -> None:
+        """Call *nudge* for each word of the parent, in a thread; send SIGTERM to this process once the parent is gone."""
+        threading.Thread(target=self._listen, args=(nudge,), name="parent", daemon=True).start()
+
+    def _listen(self, nudge: Callable[[], None]) -> None:
+        with suppress(OSError):
+            while self._end.recv(64):
+                nudge()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Remote:
+    """A display in a worker: its parent shows it."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._tell = channel.tell
+
+    def runs(self, done: int, wanted: int) -> None:
+        """Tell the counts."""
+        self._tell("runs", done, wanted)
+
+    def begin(self, label: str, members: int) -> None:
+        """Tell the group."""
+        self._tell("begin", label, members)
+
+    def step(self, progress: Progress) -> None:
+        """Tell how far the group is."""
+        self._tell("step", progress)
+
+    def end(self) -> None:
+        """Tell that the group is no longer in work."""
+        self._tell("end")
+
+    def beside(self, worker: int) -> Display:
+        """Refuse: a worker has no workers."""
+        raise NotImplementedError(f"worker {worker} of a worker")
+
+
+class Messages:
+    """Splits what arrives at the parent's *end* into messages."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._rest = b""
+        self.is_open = True
+
+    def arrived(self) -> Iterator[list[Any]]:
+        """Yield the messages that are complete now; the half of one that a killed worker left is dropped."""
+        try:
+            data = self._end.recv(2**16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self.is_open = bool(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        yield from (json.loads(line) for line in lines)
+
+    def nudge(self) -> None:
+        """Let the worker look again at once; one that does not read has enough to do."""
+        with suppress(OSError):
+            self._end.send(NUDGE)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._end.close()

@@ -1,0 +1,86 @@
+"""The engine under a claim: it is told when to stop and when to save, and goes on from a checkpoint where there is one."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contilab.engine.environment import environment
+from contilab.engine.train import train
+from contilab.engine.watch import Progress, Watch
+from contilab.errors import CheckpointMismatch
+from contilab.records.outcome import Outcome
+from contilab.runner.keeper import Keeper
+from contilab.runner.logging import GroupLog
+from contilab.runner.progress import Display
+from contilab.runner.resumption import Resumption, anew
+from contilab.spec.run import Run
+from contilab.store.claim import Claim
+
+
+class Training:
+    """Trains the runs of one claim, all together or in parts. *stop*: whether this process is to end."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        log: GroupLog,
+        shown: Display,
+        begin: Resumption,
+        *,
+        stop: Callable[[], bool],
+        seconds_left: Callable[[], float],
+    ) -> None:
+        self._claim = claim
+        self._log = log
+        self._shown = shown
+        self._begin = begin
+        self._stop = stop
+        self._seconds_left = seconds_left
+
+    def train(self, part: Sequence[Run], is_last: bool) -> list[Outcome]:  # noqa: FBT001  as `in_parts` calls it
+        """Train *part*; checkpoints are kept only of the last one, since one of a part would hide those of all others."""
+        begin = self._begin
+        keeper = Keeper(
+            self._claim,
+            self._log,
+            interval_seconds=begin.resources.execution.checkpoint_seconds,
+            machine=begin.machine,
+            seconds_left=self._seconds_left,
+        )
+        keeper.is_whole = is_last
+        watch = self._watch(keeper)
+        if begin.files is None:
+            return train(part, begin.resources.execution, watch)
+        try:
+            return train(part, begin.resources.execution, watch, resume=begin.files)
+        except CheckpointMismatch as error:
+            self._log.log("checkpoint_refused", level="warning", reason=str(error), used="none, begins anew")
+        self._begin = anew(begin.resources)
+        return self.train(part, is_last)
+
+    def choices(self, part: Sequence[Run], planned: int) -> dict[str, Any]:
+        """Return what *part* of *planned* runs was trained with, and why."""
+        resources = self._begin.resources
+        chosen = {**environment(part, resources.execution), **resources.choices}
+        if len(part) == planned:
+            return chosen
+        reason = f"memory did not suffice for all {planned} runs of the group"
+        return {**chosen, "together": {"asked": planned, "value": len(part), "reason": reason}}
+
+    def _watch(self, keeper: Keeper) -> Watch:
+        return Watch(
+            progress=self._progress,
+            stop=lambda: self._stop() or self._claim.is_superseded() or self._claim.is_cancelled(),
+            log=self._details,
+            save=keeper.save,
+            is_due=keeper.is_due,
+            is_due_at_task_end=keeper.is_due_at_task_end,
+            saves_on_stop=keeper.fits,
+        )
+
+    def _progress(self, progress: Progress) -> None:
+        self._claim.tell(step=progress.step, steps=progress.steps, samples_per_second=progress.samples_per_second)
+        self._shown.step(progress)
+
+    def _details(self, event: str, **facts: Any) -> None:
+        level = "info" if event == "resumed" else "debug"
+        self._log.log(event, **{"level": level, **facts})
