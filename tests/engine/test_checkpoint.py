@@ -116,6 +116,12 @@ class TestRoundTrip:
 
         assert unpack(case.setup, files).members[0].params["head.weight"].abs().sum() > 0
 
+    def test_members_are_aligned_as_torch_aligns(self, case):
+        """Tensors of a file lie where the one before them ends; what is unpacked begins at multiples of 64 bytes again."""
+        members = unpack(case.setup, case.files).members
+
+        assert {leaf.data_ptr() % 64 for leaf in torch.utils._pytree.tree_leaves(members)} == {0}
+
     def test_views_of_one_stack_are_packed(self, case):
         """Tensors that share memory, as parameters and anchor might, are written apart."""
         first = case.standing.members[0]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import random
 
@@ -316,15 +317,40 @@ class TestCost:
         assert cost.steps_per_second[:2] == state["steps_per_second"]
         assert len(cost.steps_per_second) == 3
 
-    def test_seconds_of_a_stage_count_both_parts(self, make, looks):
-        """A stage stopped in the middle is no faster than its first part took: the seconds of the snapshot count."""
+    def test_seconds_of_a_stage_count_both_parts(self, make, looks, monkeypatch):
+        """Three steps of one second each, a stop, and three of two seconds: the stage was trained at 6 / 9 steps per second."""
         runs = [make.run()]
+        tick(monkeypatch, seconds=1)
         files = shelf_of(make, runs, due=(3,)).files(3)
-        before = json.loads(files[STATE])["state"]["stage_seconds"]
-        cost = make.outcomes(runs, resume=files)[0].record.cost
+        tick(monkeypatch, seconds=2)
 
-        assert before > 0
-        assert 6 / cost.steps_per_second[0] > before
+        assert make.outcomes(runs, resume=files)[0].record.cost.steps_per_second[0] == pytest.approx(6 / 9)
+
+    def test_progress_tells_the_speed_of_this_attempt(self, make, looks, monkeypatch):
+        """Slow before the stop and fast after it, a run of batches of 16 reports 16 samples per second of now."""
+        runs = [make.run()]
+        tick(monkeypatch, seconds=100)
+        files = shelf_of(make, runs, due=(3,)).files(3)
+        tick(monkeypatch, seconds=1)
+        seen = []
+        make.outcomes(runs, resume=files, watch=silent()._replace(progress=seen.append))
+
+        assert (seen[0].step, seen[0].samples_per_second) == (4, 16)
+
+    def test_the_watch_is_looked_at_as_often_after_a_stop(self, make, monkeypatch):
+        """Steps of one second are taken one by one, however many were trained before the stop."""
+        runs = [make.run(train=Train(steps=60, batch=4))]
+        tick(monkeypatch, seconds=1)
+        files = shelf_of(make, runs, due=(40,)).files(40)
+        seen = []
+        make.outcomes(runs, resume=files, watch=silent()._replace(progress=seen.append))
+
+        assert [progress.step for progress in seen[:20]] == list(range(41, 61))
+
+
+def tick(monkeypatch, *, seconds):
+    """Let the clock of training go on by *seconds* each time it is read."""
+    monkeypatch.setattr(stage_module.time, "perf_counter", itertools.count(step=seconds).__next__)
 
 
 class TestTrain:

@@ -15,7 +15,7 @@ Ensemble = Any  # what an execution makes of the members' states; only itself lo
 class Execution(NamedTuple):
     """One way to train E members together, built by `make(learner)`; see engine/README.md for how to add one.
 
-    gather(members) -> ensemble. scatter(ensemble) -> the members' states, in order.
+    gather(members) -> ensemble. scatter(ensemble) -> the members' states, in order; training may go on after it.
     train(ensemble, lesson, draws) -> (ensemble, losses [S, E]); draws of S steps, tensors [S, E, ...].
     """
 
