@@ -17,8 +17,8 @@ from contilab.store.store import Store
 class RunReport(NamedTuple):
     """One run of a study.
 
-    state: "finished", "diverged", "damaged", or how far it is (waiting, running, failed); *problem* says what kept it from
-    a result. values: every metric by name. circumstances: versions, device, precision, threads, execution and members.
+    state: "finished", "diverged", "damaged", or how far it is (waiting, running, cancelled, quarantined);
+    *problem* says what kept it from a result. values: every metric by name. circumstances: versions, device, precision, threads, execution and members.
     attempt: names the attempt that trained it, together with the other runs of its group.
     """
 

@@ -141,6 +141,10 @@ class Claim:
             write_synced(directory / name, data)
             failpoint("output.half")
 
+    def keep_log(self, data: bytes) -> None:
+        """Keep the log of an attempt that ends without results, for `status`; OSError if the disk refuses it."""
+        write_synced(self._layout.log(self.gid, self.n), data)
+
     def tell(self, *, step: int, steps: int, samples_per_second: float) -> None:
         """Let `status` know how far the group is."""
         self._heartbeat.tell(step=step, steps=steps, samples_per_second=round(samples_per_second, 1))

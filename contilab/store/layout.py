@@ -132,6 +132,10 @@ class Layout(NamedTuple):
         """The checkpoint of generation *n* at *step* of the group."""
         return self.work(gid, n) / f"ckpt-{step}"
 
+    def log(self, gid: str, n: int) -> Path:
+        """The log of generation *n*, where it ended without a result."""
+        return self.work(gid, n) / "log.jsonl"
+
     def result(self, rid: str) -> Path:
         """The result of a run; it exists once the run is done."""
         return self.results / rid

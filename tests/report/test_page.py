@@ -72,11 +72,11 @@ class TestPage:
         assert all(("svg", "role", "img") in outline.attributes for _ in said)
 
     def test_runs_without_a_value_are_named(self, page):
-        """Diverged, failed, damaged and waiting runs stand at the top with their reasons."""
+        """Diverged, damaged and waiting runs stand at the top with their reasons."""
         named = [
             "1 of 17 runs diverged",
             "tiny_class, er, seed 1: non-finite loss in task 2 at step 40",
-            "1 of 17 runs has no result: failed",
+            "2 of 17 runs have no result: waiting",
             "ValueError: &lt;i&gt;no&lt;/i&gt;",
             "record.jsonl is not what was published",
             "its result is incomplete",

@@ -54,7 +54,7 @@ class TestTables:
 
         finished = ["finished"] * 3
         assert states[:9] == [*finished, *finished, "finished", "diverged", "finished"]
-        assert states[9:] == ["failed", "damaged", "damaged", *finished, "finished", "waiting"]
+        assert states[9:] == ["waiting", "damaged", "damaged", *finished, "finished", "waiting"]
 
 
 class TestLoad:
