@@ -1,20 +1,27 @@
-"""Small streams of Gaussian tasks, runs on them, and groups of runs trained to the end."""
+"""Small streams of Gaussian tasks, runs on them, and groups of runs trained to the end, in one go or in pieces."""
 
 import dataclasses
+import hashlib
 
+import numpy as np
 import pytest
 import torch
 
 from contilab import catalog
 from contilab.data.contract import Source, Stream, Task
+from contilab.engine import stage as stage_module
+from contilab.engine import train as train_module
+from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.setup import learner_of, prepare
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
+from contilab.errors import Stopped
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
 
 WIDTH = 12
+MEASURED = ("seconds_group", "seconds_recording", "steps_per_second", "peak_rss_bytes")  # never twice the same
 DATA = Data(name="gaussians", digest="0" * 64)
 
 
@@ -81,6 +88,109 @@ def outcomes(runs, way="loop", stream=None, dtype=torch.float32, watch=None, *, 
 
 
 @pytest.fixture
+def looks(monkeypatch):
+    """Look at the watch after every single step."""
+    monkeypatch.setattr(stage_module, "CHUNK_SECONDS", 0.0)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return a list that gets, of every step that is trained, task, number, and digest of all that chance decides in it."""
+    seen = []
+    chunk = Draws.chunk
+
+    def noting(self, stage, piece):
+        draws = chunk(self, stage, piece)
+        leaves = [draws.current, *(leaf for replay in draws.replay.values() for leaf in replay), *draws.keep]
+        for step in range(piece.count):
+            data = b"".join(np.ascontiguousarray(leaf[step]).tobytes() for leaf in leaves)
+            seen.append((stage.task, piece.first + step, hashlib.sha256(data).hexdigest()))
+        return draws
+
+    monkeypatch.setattr(Draws, "chunk", noting)
+    return seen
+
+
+@pytest.fixture
+def exams(monkeypatch):
+    """Return a list that gets, of every exam of a member, the latest task that was learned."""
+    seen = []
+    evaluate = train_module.evaluate
+
+    def noting(*arguments, last):
+        seen.append(last)
+        return evaluate(*arguments, last=last)
+
+    monkeypatch.setattr(train_module, "evaluate", noting)
+    return seen
+
+
+class Shelf:
+    """Keeps all snapshots of a group: at ends of tasks, before the steps *due*, and before *end*, where it stops the group."""
+
+    def __init__(self, end=None, due=()):
+        self.kept, self.end, self.due, self.now = [], end, due, 0
+
+    @property
+    def watch(self):
+        """The watch that hands snapshots to this shelf."""
+        return silent()._replace(
+            progress=self.note,
+            stop=lambda: self.now == self.end,
+            save=self.kept.append,
+            is_due=lambda: self.now in self.due,
+            saves_on_stop=lambda: True,
+        )
+
+    @property
+    def steps(self):
+        """The steps that snapshots were made of."""
+        return [snapshot.step for snapshot in self.kept]
+
+    def files(self, step):
+        """Return the files of the snapshot of *step*."""
+        return dict(self.kept[self.steps.index(step)].files)
+
+    def note(self, progress):
+        """Note the step."""
+        self.now = progress.step
+
+
+def shelf_of(runs, way="loop", *, due=(), **options):
+    """Train *runs* in one go and return the snapshots that were made on the way."""
+    shelf = Shelf(due=due)
+    outcomes(runs, way, watch=shelf.watch, **options)
+    return shelf
+
+
+def in_pieces(runs, way, ends, **options):
+    """Train *runs* from snapshot to snapshot: everything but its bytes is dropped before each step of *ends*."""
+    files = None
+    for end in ends:
+        shelf = Shelf(end)
+        with pytest.raises(Stopped):
+            outcomes(runs, way, watch=shelf.watch, resume=files, **options)
+        files = dict(shelf.kept[-1].files)
+    return outcomes(runs, way, resume=files, **options)
+
+
+def facts(outcomes):
+    """Return all numbers of outcomes, in all their bits, but those that are measured."""
+    return [
+        {
+            "rid": outcome.rid,
+            "record": {**dataclasses.asdict(outcome.record), "cost": None},
+            "cost": {key: value for key, value in dataclasses.asdict(outcome.record.cost).items() if key not in MEASURED},
+            **{
+                kind: {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in getattr(outcome, kind).items()}
+                for kind in ("tensors", "parameters")
+            },
+        }
+        for outcome in outcomes
+    ]
+
+
+@pytest.fixture
 def make():
     """Return the functions above, for tests to call."""
     return Maker()
@@ -88,9 +198,13 @@ def make():
 
 @dataclasses.dataclass(frozen=True)
 class Maker:
-    """Makes streams, runs, setups and outcomes."""
+    """Makes streams, runs, setups, outcomes and snapshots."""
 
     stream = staticmethod(a_stream)
     run = staticmethod(a_run)
     setup = staticmethod(a_setup)
     outcomes = staticmethod(outcomes)
+    Shelf = Shelf
+    shelf_of = staticmethod(shelf_of)
+    in_pieces = staticmethod(in_pieces)
+    facts = staticmethod(facts)

@@ -60,9 +60,10 @@ class TestRuns:
             '[overrides]\n"memory.total" = 500',
             '[overrides]\n"optim.lr" = 0.1\n"optim.momentum" = 0',
             '[overrides]\n"engine.max_members" = 3\n"engine.threads" = 1\n"engine.device" = "cpu"\n"engine.execution" = "loop"',
+            '[overrides]\n"engine.checkpoint_seconds" = 5',
             "# a comment",
         ],
-        ids=["replay batch", "memory", "integers for floats", "execution", "comment"],
+        ids=["replay batch", "memory", "integers for floats", "execution", "checkpoints", "comment"],
     )
     def test_same_runs(self, body: str) -> None:
         """Defaults written out, other ways of writing and engine choices that change no number give the same runs."""

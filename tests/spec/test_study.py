@@ -42,6 +42,14 @@ class TestStudy:
         """Its runs come once each, in the order of the manifest."""
         assert study.rids == (B, A, C)
 
+    def test_without_a_checkpoint_interval(self, study):
+        """A study of the first release, which knew no checkpoints, is read with one per minute."""
+        table = json.loads(canonical(study.table))
+        for cell in table["cells"]:
+            del cell["execution"]["checkpoint_seconds"]
+
+        assert [cell.execution.checkpoint_seconds for cell in study_from(table).cells] == [60.0, 60.0]
+
     def test_another_scheme(self, study):
         """A study of another scheme is refused with both names."""
         with pytest.raises(ValueError, match=r"'contilab.study/9', this version reads 'contilab.study/1'"):
