@@ -18,7 +18,8 @@ class RunReport(NamedTuple):
     """One run of a study.
 
     state: "finished", "diverged", "damaged", or how far it is (waiting, running, cancelled, quarantined);
-    *problem* says what kept it from a result. values: every metric by name. circumstances: versions, device, precision, threads, execution and members.
+    *problem* says what kept it from a result. values: every metric by name.
+    circumstances: versions, device, precision, threads, execution and members.
     attempt: names the attempt that trained it, together with the other runs of its group.
     """
 

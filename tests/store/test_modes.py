@@ -96,8 +96,8 @@ class TestModes:
     def test_two_users(self, shared):
         """A second user of the group follows the first, takes its checkpoint over, and goes on."""
         with tempfile.TemporaryDirectory() as place:  # pytest's own directories are closed to other users
-            os.chmod(place, 0o755)
             root = Path(place) / "store"
+            root.parent.chmod(0o755)
             shutil.copytree(shared.root, root)
             for path in (root, *root.rglob("*")):
                 os.chown(path, 12345, 4321)
