@@ -6,11 +6,14 @@ from typing import Annotated
 import typer
 
 from contilab.cli.bench import bench
+from contilab.cli.cancel import cancel
 from contilab.cli.demo import demo
 from contilab.cli.doctor import doctor
 from contilab.cli.list import list_
 from contilab.cli.plan import plan
+from contilab.cli.prune import prune
 from contilab.cli.report import report
+from contilab.cli.retry import retry
 from contilab.cli.run import run
 from contilab.cli.schema import schema
 from contilab.cli.status import status
@@ -46,6 +49,9 @@ app.command("demo")(demo)
 app.command("plan")(plan)
 app.command("run")(run)
 app.command("status")(status)
+app.command("retry")(retry)
+app.command("cancel")(cancel)
+app.command("prune")(prune)
 app.command("report")(report)
 app.command("list")(list_)
 app.command("schema")(schema)

@@ -43,9 +43,10 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
         _train(claim, runs, around, tally, log)
     except Stopped:
         kind = _kind_of_stop(claim)
+        log.log(f"group_{kind}")
         with suppress(OSError):  # without it the attempt looks like a crash, and others go on after a while
             claim.end(kind)
-        log.log(f"group_{kind}")
+            claim.keep_log(log.lines())
     except Exception as error:  # noqa: BLE001  whatever training raises is kept with the group, and the others go on
         _fail(claim, error, log, tally)
     finally:
@@ -119,6 +120,8 @@ def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:
     else:
         tally.add_failed(claim.gid, error)
         log.log("group_failed", level="error", error=text)
+    with suppress(OSError):
+        claim.keep_log(log.lines())
 
 
 def _acc(record: Record) -> float | None:

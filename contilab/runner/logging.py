@@ -98,9 +98,9 @@ class GroupLog:
         shown = {**facts, "rid": short(str(facts["rid"]))} if "rid" in facts else facts
         getattr(self._logger, level)(event, **shown)
 
-    def lines(self, rid: str) -> bytes:
-        """Return the events of the group and those about *rid* as JSON lines."""
-        kept = [event for event in self._events if event.get("rid", rid) == rid]
+    def lines(self, rid: str | None = None) -> bytes:
+        """Return the events of the group as JSON lines; of those about one run only the ones about *rid*, if given."""
+        kept = [event for event in self._events if rid is None or event.get("rid", rid) == rid]
         return "".join(json.dumps(event, default=str) + "\n" for event in kept).encode()
 
 

@@ -34,6 +34,7 @@ def cli(capsys, monkeypatch):
     """Run a command line and return exit code, standard output and standard error."""
     monkeypatch.delenv("CONTILAB_STORE", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so `run` trains in this process; tests/cli/test_workers.py has several
 
     def run(*words):
         code = guarded(lambda: app([str(word) for word in words]))
@@ -170,8 +171,8 @@ class TestStatus:
         assert {run["state"] for run in study["runs"]} == {"done"}
         assert {run["optim.lr"] for run in study["runs"]} == {0.1, 0.2}
 
-    def test_failed(self, cli, manifest, tmp_path, monkeypatch):
-        """A failed group has its reason, and the file with the traceback is named and there."""
+    def test_quarantined(self, cli, manifest, tmp_path, monkeypatch):
+        """A group that kept failing has its reason and the way out, and the file with the traceback is named and there."""
 
         def fail(*args, **rest):
             raise ZeroDivisionError("by zero")
@@ -180,16 +181,16 @@ class TestStatus:
         cli("plan", manifest, "--store", tmp_path / "store")
         code, _, err = cli("run", "--store", tmp_path / "store")
         _, out, _ = cli("status", "--store", tmp_path / "store")
-        named = {line.split("traceback: ")[1].split(";")[0] for line in out.splitlines() if "traceback: " in line}
         _, table, _ = cli("status", "--json", "--store", tmp_path / "store")
+        runs = json.loads(table)[0]["runs"]
 
         assert code == 3
-        assert "contilab status names the file" in err
-        assert out.count("ZeroDivisionError: by zero") == 2
-        assert len(named) == 2
-        for path in named:
-            assert "in fail" in json.loads(Path(path).read_text())["traceback"]
-        assert {run["evidence"] for run in json.loads(table)[0]["runs"]} == named
+        assert err.count("is in quarantine: 3 attempts without progress") == 2
+        assert out.count("last error: ZeroDivisionError: by zero") == 2
+        assert {run["state"] for run in runs} == {"quarantined"}
+        for run in runs:
+            assert "in fail" in json.loads(Path(run["evidence"]).read_text())["traceback"]
+            assert f"contilab retry {run['gid'][:12]}" in out
 
     def test_damaged(self, cli, store):
         """A damaged result is named."""
@@ -235,6 +236,94 @@ class TestStatus:
         assert "running: group" in out
         assert "on abababababab, starting, beat 0 s ago" in out
 
+    def test_time_left(self, cli, manifest, tmp_path):
+        """With a speed known, the time that is left is told for the group and for the study."""
+        from contilab.store.claimer import Claimer
+
+        cli("plan", manifest, "--store", tmp_path / "store")
+        with Claimer(open_store(tmp_path / "store"), runner="ab" * 16, versions={}).claim_next() as claim:
+            claim.tell(step=10, steps=70, samples_per_second=4 * 32.0)
+            claim._heartbeat._beat()
+            _, out, _ = cli("status", "--store", tmp_path / "store")
+            _, table, _ = cli("status", "--json", "--store", tmp_path / "store")
+        per_second = 4 * 32.0 / open_store(tmp_path / "store").run(claim.rids[0]).train.batch
+
+        assert json.loads(table)[0]["seconds_left"] == pytest.approx((4 * 60 + 4 * 70) / per_second)
+        assert "step 10 of 70, 128 samples/s, 2 min left" in out
+
+    def test_not_in_the_manifest(self, cli, store):
+        """Results that only an earlier plan named are counted; they are removed by prune, after saying how much."""
+        (store.parent / "m.toml").write_text(MANIFEST.replace("[0, 1]", "[0]"))
+        cli("plan", store.parent / "m.toml", "--store", store)
+        before = cli("status", "--store", store)[1]
+        dry = cli("prune", "small", "--dry-run", "--store", store)[1]
+        there = len(list((store / "results").iterdir()))
+        wet = cli("prune", "small", "--store", store)[1]
+
+        assert "4 of 4 runs have a result" in before
+        assert "not in the manifest any more: 4 results; contilab prune small removes them" in before
+        assert dry.startswith("not in any current plan: 4 results, 0 groups, ")
+        assert there == 8
+        assert wet.splitlines()[1].startswith("removed: 4 results, 0 groups, ")
+        assert len(list((store / "results").iterdir())) == 4
+        assert "not in the manifest" not in cli("status", "--store", store)[1]
+
+    def test_one_run(self, cli, store):
+        """A run is shown with its settings, its attempts and its log; its first digits are enough."""
+        rid = open_store(store).study("small").rids[0]
+        code, out, _ = cli("status", rid[:6], "--store", store)
+        table = json.loads(cli("status", rid, "--json", "--store", store)[1])
+
+        assert code == 0
+        for part in (f"run {rid}", "studies: small", "state: done", "[benchmark]", "attempt", "run_done", "from step"):
+            assert part in out
+        assert (table["run"], table["state"], table["groups"][0]["attempts"][0]["end"]) == (rid, "done", "done")
+
+    def test_one_group(self, cli, manifest, tmp_path, monkeypatch):
+        """A group that failed is shown with every attempt, the last traceback and its log."""
+
+        def fail(*args, **rest):
+            raise ZeroDivisionError("by zero")
+
+        monkeypatch.setattr("contilab.runner.training.train", fail)
+        cli("plan", manifest, "--store", tmp_path / "store")
+        cli("run", "--store", tmp_path / "store")
+        gid = open_store(tmp_path / "store").group_ids()[0]
+        _, out, _ = cli("status", gid[:12], "--store", tmp_path / "store")
+
+        assert "quarantined after attempt 3" in out
+        assert out.count("ZeroDivisionError: by zero") >= 4
+        assert "traceback of attempt 3:" in out
+        assert "group_failed" in out
+
+    def test_unknown(self, cli, store):
+        """What is no study, group or run is told in one sentence: exit code 2."""
+        code, out, err = cli("status", "smal", "--store", store)
+
+        assert (code, out) == (2, "")
+        assert "there is no such study, group or run" in err
+
+    def test_watch_ends(self, cli, store):
+        """Watching ends once nothing is left to do."""
+        code, out, _ = cli("status", "--watch", "--store", store)
+
+        assert code == 0
+        assert out.count("8 of 8 runs have a result") == 1
+
+    def test_watch(self, cli, manifest, tmp_path, monkeypatch):
+        """Until then it looks again and again."""
+        looks = []
+
+        def sleep(seconds):
+            looks.append(seconds)
+            cli("cancel", "small", "--store", tmp_path / "store")
+
+        cli("plan", manifest, "--store", tmp_path / "store")
+        monkeypatch.setattr("contilab.cli.status.time.sleep", sleep)
+        code, _, _ = cli("status", "--watch", "--store", tmp_path / "store")
+
+        assert (code, looks) == (0, [2.0])
+
     def test_nothing_planned(self, cli, store):
         """A store without studies says how to plan one."""
         shutil.rmtree(store / "studies")
@@ -250,6 +339,63 @@ class TestStatus:
         _, out, _ = cli("status", "--store", store)
 
         assert "two attempts disagree about run abababababab" in out
+
+
+class TestCancelAndRetry:
+    """contilab cancel, contilab retry."""
+
+    def test_study(self, cli, manifest, tmp_path):
+        """A cancelled study is not trained and is named with exit code 3; retried it is trained."""
+        place = tmp_path / "store"
+        cli("plan", manifest, "--store", place)
+        _, cancelled, _ = cli("cancel", "small", "--store", place)
+        code, out, err = cli("run", "--store", place)
+        status = cli("status", "--store", place)[1]
+        _, retried, _ = cli("retry", "small", "--store", place)
+
+        assert cancelled.count("cancelled: group ") == 2
+        assert "contilab retry small takes it back" in cancelled
+        assert (code, "0 of 8 runs" in out, err.count("is cancelled")) == (3, True, 2)
+        assert status.count("cancelled: group ") == 2
+        assert retried.count("released: group ") == 2
+        assert cli("run", "--store", place)[0] == 0
+
+    def test_again(self, cli, store, manifest):
+        """Where nothing is to be done, that is said: exit code 0."""
+        assert cli("cancel", "small", "--store", store)[:2] == (0, "nothing to cancel: every run has a result\n")
+        assert cli("retry", "--store", store)[:2] == (0, "nothing to retry\n")
+
+    def test_run_is_refused(self, cli, store):
+        """A run is not cancelled alone: its group is named, exit code 2."""
+        opened = open_store(store)
+        code, _, err = cli("cancel", opened.study("small").rids[0][:12], "--store", store)
+
+        assert code == 2
+        assert any(f"contilab cancel {gid[:12]}" in err for gid in opened.group_ids())
+
+    def test_needed_by_another(self, cli, manifest, tmp_path):
+        """Groups that another study needs are left alone and named; named themselves they are cancelled."""
+        place = tmp_path / "store"
+        cli("plan", manifest, "--store", place)
+        manifest.write_text(MANIFEST.replace('"small"', '"other"'))
+        cli("plan", manifest, "--store", place)
+        _, out, _ = cli("cancel", "small", "--store", place)
+        gid = open_store(place).group_ids()[0]
+
+        assert out.count("which other needs too") == 2
+        assert f"cancelled: group {gid[:12]}" in cli("cancel", gid[:8], "--store", place)[1]
+        assert f"cancelled before: group {gid[:12]}" in cli("cancel", gid[:8], "--store", place)[1]
+
+    def test_damaged_result(self, cli, store):
+        """A damaged result is moved aside and its run is trained again."""
+        rid = open_store(store).study("small").rids[0]
+        (store / "results" / rid / "record.jsonl").write_text("")
+        code, out, err = cli("run", "--store", store)
+        retried = cli("retry", rid[:12], "--store", store)[1]
+
+        assert (code, "7 of 8 runs" in out, f"contilab retry {rid[:12]}" in err) == (3, True, True)
+        assert f"moved aside: the unusable result of run {rid[:12]}" in retried
+        assert cli("run", "--store", store)[0] == 0
 
 
 class TestReport:
