@@ -35,8 +35,8 @@ def collect(store: Store) -> Collected:
     """Remove what nobody needs and is a day old; what cannot be removed is left to others."""
     limit = _now(store.root) - DAY_SECONDS
     works = temps = freed = 0
-    for path in _works(store):
-        if _newest(path) < limit and (size := _remove(store, path)):
+    for path in _works(store, limit):
+        if size := _remove(store, path):
             works, freed = works + 1, freed + size
     for path in _temps(store.root):
         if _newest(path) < limit and (gone := discard(path)) is not None:
@@ -79,13 +79,13 @@ def _newest(path: Path) -> float:
         return float("inf")
 
 
-def _works(store: Store) -> Iterator[Path]:
-    """Yield the working directories that nobody needs, whatever their age."""
-    layout, done = store.layout, store.results()
+def _works(store: Store, limit: float) -> Iterator[Path]:
+    """Yield the working directories older than *limit* that nobody needs; age first, since the rest reads whole files."""
+    layout = store.layout
     for gid in addresses(names(layout.works)):
-        generations = numbers(names(layout.works / gid), "")
-        is_done = layout.group(gid).exists() and done.issuperset(store.group(gid))
-        yield from (layout.work(gid, n) for n in generations if is_done or has_valid_above(layout, gid, n))
+        old = [n for n in numbers(names(layout.works / gid), "") if _newest(layout.work(gid, n)) < limit]
+        is_done = bool(old) and layout.group(gid).exists() and all(map(store.has_result, store.group(gid)))
+        yield from (layout.work(gid, n) for n in old if is_done or has_valid_above(layout, gid, n))
 
 
 def _remove(store: Store, work: Path) -> int:
