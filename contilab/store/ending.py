@@ -11,7 +11,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 TRACEBACK_CHARACTERS = 20_000  # the end of it, which names the cause; chosen
 
-_ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE)
+_ENVIRONMENT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO, errno.ESTALE)
 _LOST_DEVICE = (
     "CUDA error",
     "CUDA driver error",

@@ -84,11 +84,11 @@ def build_and_publish(claim):
 
 
 class Worker:
-    """A runner process; `send` gives it a store, `answer` waits for what it did there."""
+    """A runner process, by the command *under*; `send` gives it a store, `answer` waits for what it did there."""
 
-    def __init__(self, *arguments, failpoint=""):
+    def __init__(self, *arguments, failpoint="", under=()):
         environment = {**os.environ, VARIABLE: failpoint}
-        command = [sys.executable, str(WORKER), *arguments]
+        command = [*under, sys.executable, str(WORKER), *arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def wait_until_ready(self):
@@ -137,6 +137,12 @@ def handed_on(plan):
 
 
 @pytest.fixture
+def planned_at():
+    """Make a planned store in a given directory."""
+    return Planned
+
+
+@pytest.fixture
 def drained(plan):
     """A store whose two runs have results."""
     planned = plan(members=2)
@@ -165,8 +171,8 @@ def start_worker():
     """Start runner processes; end them afterwards."""
     started = []
 
-    def start(*arguments, failpoint=""):
-        started.append(Worker(*arguments, failpoint=failpoint))
+    def start(*arguments, failpoint="", under=()):
+        started.append(Worker(*arguments, failpoint=failpoint, under=under))
         return started[-1]
 
     yield start
