@@ -5,6 +5,7 @@ quarantine. The claim is a link of a finished file onto the next number: one of 
 only saves the others the work of trying.
 """
 
+import contextlib
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +14,13 @@ from typing import NamedTuple
 from contilab.disk.failpoint import failpoint
 from contilab.disk.lock import Lock
 from contilab.disk.put_new import put_new
+from contilab.disk.read import read_bytes
 from contilab.spec.canonical import canonical
 from contilab.store.block import Block, Blocks, block, blocks
 from contilab.store.checkpoint import Search, newest
 from contilab.store.claim import Claim
 from contilab.store.clock import boot_id, boottime
+from contilab.store.ending import environment
 from contilab.store.generation import Generation, highest, history, last_generation
 from contilab.store.mount import is_local
 from contilab.store.observer import Observer
@@ -170,15 +173,26 @@ class Claimer:
         alive = Lock(self._layout.alive(gid, n))
         alive.acquire()  # before the claim is visible, else a peer finds it free and takes us for dead
         failpoint("claim.before")
-        record = {**self._record(n, opening), "holds_alive": alive.is_held}
-        if not put_new(self._layout.claim(gid, n), canonical(record)):
-            alive.release()
-            return None
-        failpoint("claim.linked")
+        data = canonical({**self._record(n, opening), "holds_alive": alive.is_held})
         claim = Claim(self._store, gid, n, rids, runner=self._runner, alive=alive, reserve=self._reserve, past=opening.past)
+        try:
+            if not put_new(self._layout.claim(gid, n), data):
+                claim.close()
+                return None
+        except OSError as error:
+            self._give_up(claim, data, error)
+            raise
+        failpoint("claim.linked")
         claim.begin()
         failpoint("claim.beating")
         return claim
+
+    def _give_up(self, claim: Claim, data: bytes, error: OSError) -> None:
+        """End a claim that the disk refused; where it stands all the same, so that it is not taken for a crash of the group."""
+        with contextlib.suppress(OSError):
+            if read_bytes(self._layout.claim(claim.gid, claim.n)) == data:
+                claim.end("env", **environment(error))
+        claim.close()
 
     def _record(self, n: int, opening: Opening) -> dict[str, object]:
         return {

@@ -175,3 +175,28 @@ class TestClaimNext:
         assert planned.end()["kind"] == "env"
         assert planned.end()["errno"] == "ENOSPC"
         assert planned.end()["path"].endswith("/1/beat")
+
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_claim_refused_by_the_disk(self, plan, claimer, monkeypatch, is_there):
+        """A claim that met a fault is ended as one if it stands all the same, is not charged, and holds no lock."""
+        planned = plan(ttl_s=60.0)
+        layout = planned.store.layout
+
+        def refuse(path, data):
+            if is_there:
+                path.parent.mkdir()
+                path.write_bytes(data)
+            raise OSError(errno.EIO, "Input/output error", str(path.parent))
+
+        monkeypatch.setattr("contilab.store.claimer.put_new", refuse)
+        with pytest.raises(OSError, match="Input/output error"):
+            claimer(planned).claim_next()
+        monkeypatch.undo()
+        lock = Lock(layout.alive(planned.gids[0], 1))
+        answer = lock.acquire()
+        lock.release()
+
+        assert answer == "held"
+        assert layout.end(planned.gids[0], 1).exists() == is_there
+        with claimer(planned, "two").claim_next() as claim:
+            assert claim.n == (2 if is_there else 1)
