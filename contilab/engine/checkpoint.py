@@ -25,6 +25,7 @@ from contilab.engine.costs import Stopwatch
 from contilab.engine.diary import MARK_TENSORS, Diary, diary_from
 from contilab.engine.ensemble import MemberState
 from contilab.engine.setup import Setup, initial_members
+from contilab.engine.watch import Snapshot
 from contilab.errors import CheckpointMismatch
 
 FORMAT = "contilab.snapshot/1"  # raised when an older reader would misread it
@@ -32,13 +33,6 @@ STATE = "state.json"
 LOSSES = "stage_losses"
 
 Losses = NDArray[Any]  # [S, E]
-
-
-class Snapshot(NamedTuple):
-    """A group after *step* steps of all stages, as files by name."""
-
-    step: int
-    files: dict[str, bytes]
 
 
 class Part(NamedTuple):

@@ -5,6 +5,7 @@ Every member is evaluated alone, in batches of one size, whatever execution trai
 Shapes: N test samples of all tasks, concatenated; C head rows; T tasks.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -54,14 +55,25 @@ def validation_exam(stream: Stream) -> Exam:
     return Exam(stream.train_inputs, samples, stream.train_rows[samples], [len(task.validation) for task in stream.tasks])
 
 
+def not_at_all() -> None:
+    """Look at nothing between two batches."""
+
+
 def evaluate(
-    model: Model, params: Params, exam: Exam, benchmark: Benchmark, rows: tuple[tuple[int, ...], ...], *, last: int
+    model: Model,
+    params: Params,
+    exam: Exam,
+    benchmark: Benchmark,
+    rows: tuple[tuple[int, ...], ...],
+    *,
+    last: int,
+    look: Callable[[], None] = not_at_all,
 ) -> Marks:
     """Return the marks of *params* in *exam* once task *last* is the latest one learned (-1: the untrained model).
 
-    Of equal logits the lowest row is predicted.
+    Of equal logits the lowest row is predicted. *look* is called before each batch; what it raises ends the exam.
     """
-    logits = logits_of(model, params, exam)
+    logits = logits_of(model, params, exam, look)
     head_rows = logits.shape[1]
     prediction = torch.full((len(logits),), -1, dtype=torch.int16, device=logits.device)
     confidence = torch.zeros(len(logits), dtype=torch.float32, device=logits.device)
@@ -91,10 +103,14 @@ def evaluate(
     )
 
 
-def logits_of(model: Model, params: Params, exam: Exam) -> Tensor:
+def logits_of(model: Model, params: Params, exam: Exam, look: Callable[[], None] = not_at_all) -> Tensor:
     """Return the raw logits [N, C] of one member."""
+    logits = []
     with torch.no_grad():
-        return torch.cat([model.forward(params, {}, exam.inputs[part]).logits for part in torch.split(exam.samples, BATCH)])
+        for part in torch.split(exam.samples, BATCH):
+            look()
+            logits.append(model.forward(params, {}, exam.inputs[part]).logits)
+    return torch.cat(logits)
 
 
 def _by_task(logits: Tensor, exam: Exam) -> list[tuple[Tensor, Tensor, int]]:

@@ -34,6 +34,15 @@ def keep_nothing(_members: list[MemberState], _part: Part) -> None:
     """Keep no snapshot."""
 
 
+def heed(watch: Watch, save: Callable[[], None]) -> None:
+    """Raise Stopped if the *watch* says so, after *save* if it asks for that."""
+    if not watch.stop():
+        return
+    if watch.saves_on_stop():
+        save()
+    raise Stopped("", "training was stopped", hint="run the same command again to go on")
+
+
 def train_stage(
     session: Session, stage: Stage, members: list[MemberState], *, done: Part = NOTHING, keep: Keep = keep_nothing
 ) -> tuple[list[MemberState], Part]:
@@ -47,12 +56,14 @@ def train_stage(
     ensemble = execution.gather(members)
     step, limit, seconds = done.step, 1, done.seconds
     losses: list[Losses] = [] if done.losses is None else [done.losses]
+
+    def save() -> None:
+        keep(execution.scatter(ensemble), _part(step, losses, seconds))
+
     while step < stage.schedule.steps:
-        is_stopped = watch.stop()
-        if watch.saves_on_stop() if is_stopped else watch.is_due():
-            keep(execution.scatter(ensemble), _part(step, losses, seconds))
-        if is_stopped:
-            raise Stopped("", "training was stopped", hint="run the same command again to go on")
+        heed(watch, save)
+        if watch.is_due():
+            save()
         begin = time.perf_counter()
         chunk = stage.schedule.chunk(step, limit)
         ensemble, loss = execution.train(ensemble, lesson, draws.chunk(stage, chunk))

@@ -1,8 +1,9 @@
 """Training of one group: stage after stage, all members together, evaluated after each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from contilab.engine import streams
@@ -12,11 +13,11 @@ from contilab.engine.diary import Diary, outcome
 from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState, clone
 from contilab.engine.environment import EXECUTIONS, choose, circumstances
-from contilab.engine.evaluate import evaluate, test_exam, validation_exam
+from contilab.engine.evaluate import Exam, Marks, Row, evaluate, not_at_all, test_exam, validation_exam
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.importance import Samples, importance
 from contilab.engine.setup import Setup, initial_members, learner_of, prepare, source_of
-from contilab.engine.stage import Session, train_stage
+from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
 from contilab.models.contract import Params
 from contilab.records.outcome import Outcome
@@ -56,7 +57,7 @@ def train_group(
 
     *named*: the circumstances that snapshots name.
     """
-    standing = _beginning(setup) if resume is None else unpack(setup, resume)
+    standing = _beginning(setup, watch) if resume is None else unpack(setup, resume)
     draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
     session = Session(setup, make(setup.learner), draws, watch)
     keeper = _Keeper(setup, watch, named or {}, step_of(setup, standing))
@@ -88,48 +89,64 @@ class _Keeper:
         self.kept = step
 
 
-def _beginning(setup: Setup) -> Standing:
+def _beginning(setup: Setup, watch: Watch) -> Standing:
     clock = Stopwatch()
     members = initial_members(setup)
     diaries = [Diary() for _ in members]
     with clock.records():
         for member, diary in zip(members, diaries, strict=True):
-            _examine(setup, None, member, diary)
+            diary.note_marks(None, *_examine(setup, None, member, lambda: heed(watch, not_at_all)))
     return Standing(0, Part(), members, diaries, clock)
 
 
 def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) -> Standing:
-    """Train all members on *stage*, let their strategies close it, and note how they did."""
+    """Train all members on *stage*, let their strategies close it, and note how they did.
+
+    Told to stop while a stage is closed, its last step is kept and closing it is left to who resumes.
+    """
     setup, watch = session.setup, session.watch
-    diaries, clock = standing.diaries, standing.clock
+    members, diaries, clock = standing.members, standing.diaries, standing.clock
 
     def keep(members: list[MemberState], part: Part) -> None:
         keeper.keep(standing._replace(members=members, part=part))
 
-    members, part = train_stage(session, stage, standing.members, done=standing.part, keep=keep)
+    trained, part = train_stage(session, stage, members, done=standing.part, keep=keep)
     assert part.losses is not None, "a stage has at least one step"  # noqa: S101 - a fault of ours
-    clock.steps_per_second.append(part.step / part.seconds)
-    members = [_end_of_task(setup, stage, run, member) for run, member in zip(setup.runs, members, strict=True)]
+
+    def look() -> None:
+        heed(watch, lambda: keep(trained, part))
+
+    members = []
+    for run, member in zip(setup.runs, trained, strict=True):
+        look()
+        members.append(_end_of_task(setup, stage, run, member))
     with clock.records():
-        for member, diary, own in zip(members, diaries, part.losses.T, strict=True):
-            if diary.diverged is None:
-                diary.note_losses(setup, stage, own)
-            if diary.diverged is None:
-                _examine(setup, stage, member, diary)
+        alive = np.array([diary.diverged is None for diary in diaries])
+        alive &= np.isfinite(part.losses).all(0)
+        pairs = zip(members, alive, strict=True)
+        found = [_examine(setup, stage, member, look) if is_alive else None for member, is_alive in pairs]
+    # Nothing may be noted before the last look: what is kept there is a stage that is not closed.
+    for diary, own, marks in zip(diaries, part.losses.T, found, strict=True):
+        if diary.diverged is None:
+            diary.note_losses(setup, stage, own)
+        if marks is not None:
+            diary.note_marks(stage, *marks)
+    clock.steps_per_second.append(part.step / part.seconds)
     diverged = sum(diary.diverged is not None for diary in diaries)
     watch.log("task_end", task=stage.task, seconds=part.seconds, diverged=diverged)
     return Standing(stage.task + 1, Part(), members, diaries, clock)
 
 
-def _examine(setup: Setup, stage: Stage | None, member: MemberState, diary: Diary) -> None:
-    """Note the marks of *member* after *stage*, or of the untrained model."""
+def _examine(setup: Setup, stage: Stage | None, member: MemberState, look: Callable[[], None]) -> tuple[Marks, Row | None]:
+    """Return the marks of *member* after *stage*, or of the untrained model, and its accuracies on validation samples."""
     last = -1 if stage is None else setup.last_task(stage)
-    model, benchmark = setup.learner.model, setup.shared.benchmark
-    marks = evaluate(model, member.params, test_exam(setup.stream), benchmark, setup.rows, last=last)
+
+    def sit(exam: Exam) -> Marks:
+        return evaluate(setup.learner.model, member.params, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
+
     exam = validation_exam(setup.stream)
     is_validated = stage is not None and len(exam.samples) > 0
-    validation = evaluate(model, member.params, exam, benchmark, setup.rows, last=last).accuracy if is_validated else None
-    diary.note_marks(stage, marks, validation)
+    return sit(test_exam(setup.stream)), sit(exam).accuracy if is_validated else None
 
 
 def _end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> MemberState:

@@ -1,9 +1,14 @@
-"""What training tells those who wait for it, and how it learns that it should stop."""
+"""What training tells those who wait for it, and how it learns that it should stop. Loads no torch."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from contilab.engine.checkpoint import Snapshot
+
+class Snapshot(NamedTuple):
+    """A group after *step* steps of all stages, as files by name."""
+
+    step: int
+    files: dict[str, bytes]
 
 
 class Progress(NamedTuple):
@@ -31,6 +36,8 @@ def _always() -> bool:
 
 class Watch(NamedTuple):
     """Calls out of training: *progress* and *stop* every half second or step; *stop* returning True raises `Stopped`.
+
+    In exams *stop* is asked before each batch.
 
     save: keeps a snapshot to resume from; None: none is ever made. What it raises ends training. It is called when *is_due*
     says so, asked between two chunks of steps; at the end of each task, unless *is_due_at_task_end* says no; and before

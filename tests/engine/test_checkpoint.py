@@ -28,7 +28,7 @@ class Case:
         stage = self.setup.stages[task]
         stage = stage._replace(schedule=stage.schedule._replace(steps=steps))
         draws = Draws([3, 8], self.setup.plan, device=self.setup.device, dtype=self.setup.dtype)
-        begun = _beginning(self.setup)
+        begun = _beginning(self.setup, silent())
         members, part = train_stage(Session(self.setup, loop(self.setup.learner), draws, silent()), stage, begun.members)
         self.standing = begun._replace(task=task, part=part, members=members)
         self.snapshot = pack(self.setup, self.standing, NAMED)

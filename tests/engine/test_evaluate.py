@@ -79,3 +79,20 @@ class TestEvaluate:
         assert all(torch.equal(before[name], params[name]) for name in params)
         assert torch.equal(states[0], torch.get_rng_state())
         assert np.array_equal(states[1], np.random.get_state()[1])  # noqa: NPY002 - as above
+
+    def test_may_be_ended_before_each_batch(self, make):
+        """An exam on 2,100 samples takes three looks, and what a look raises ends it."""
+        setup = make.setup([make.run()], make.stream((20, 20), test=1050))
+        params, looks = initial_members(setup)[0].params, []
+
+        def look():
+            looks.append(len(looks))
+            if len(looks) == 4:
+                raise KeyboardInterrupt
+
+        arguments = (setup.learner.model, params, test_exam(setup.stream), setup.shared.benchmark, setup.rows)
+        evaluate(*arguments, last=0, look=look)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(*arguments, last=0, look=look)
+
+        assert looks == [0, 1, 2, 3]

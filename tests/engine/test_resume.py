@@ -67,6 +67,35 @@ class TestStop:
 
         assert make.facts(make.in_pieces(runs, "loop", [2, 7])) == make.facts(make.outcomes(runs))
 
+    @every_way
+    @every_method
+    @pytest.mark.parametrize("count", [3, 6])
+    def test_stopped_in_an_exam_takes_it_again(self, make, exams, method, way, count):
+        """Whether the first or the last of four exams after the first stage is broken off, the trained stage is kept and closed later on."""
+        runs = [make.run(seed, method) for seed in (3, 8)]
+        shelf = make.Shelf()
+        with pytest.raises(Stopped):
+            make.outcomes(runs, way, watch=shelf.watch._replace(stop=lambda: len(exams) == count))
+
+        assert shelf.steps == [STEPS.get(method, 6)]
+        assert make.facts(make.outcomes(runs, way, resume=shelf.kept[0].files)) == make.facts(make.outcomes(runs, way))
+
+    def test_stopped_in_the_exam_before_training_keeps_nothing(self, make, exams):
+        """Before the first step there is nothing to keep, but the stop is heeded."""
+        shelf = make.Shelf()
+        with pytest.raises(Stopped):
+            make.outcomes([make.run()], watch=shelf.watch._replace(stop=lambda: len(exams) == 1))
+
+        assert shelf.steps == []
+
+    def test_stopped_at_the_end_of_a_task_keeps_its_last_step_once(self, make, looks):
+        """Stopped before task 0 of 6 steps is closed, resumed and killed again, snapshots are of the steps 6, 12 and 18."""
+        shelf = make.Shelf(end=6)
+        with pytest.raises(Stopped):
+            make.outcomes([make.run(2, "ewc")], watch=shelf.watch)
+
+        assert shelf.steps + make.shelf_of([make.run(2, "ewc")], resume=shelf.files(6)).steps == [6, 12, 18]
+
     def test_after_the_last_step_nothing_is_left_to_do(self, make, drawn, exams):
         """From the snapshot of the last step an outcome is made without a step or an exam."""
         runs = [make.run(5, "ewc")]
