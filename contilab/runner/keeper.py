@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from contilab.engine.checkpoint import Snapshot
+from contilab.engine.watch import Snapshot
 from contilab.runner.logging import GroupLog
 from contilab.spec.sections import Execution
 from contilab.store.claim import Claim
