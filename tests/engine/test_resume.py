@@ -71,7 +71,7 @@ class TestStop:
     @every_method
     @pytest.mark.parametrize("count", [3, 6])
     def test_stopped_in_an_exam_takes_it_again(self, make, exams, method, way, count):
-        """Whether the first or the last of four exams after the first stage is broken off, the trained stage is kept and closed later on."""
+        """Whether the first or the last of the four exams after a stage is broken off, it is kept and closed later on."""
         runs = [make.run(seed, method) for seed in (3, 8)]
         shelf = make.Shelf()
         with pytest.raises(Stopped):
