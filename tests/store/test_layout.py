@@ -23,6 +23,7 @@ GOLDEN = {
     f"work/{B}/3/out": L.out(B, 3),
     f"work/{B}/3/late": L.late(B, 3),
     f"results/{A}": L.result(A),
+    f"work/{B}/3/log.jsonl": L.log(B, 3),
     f"work/{B}/3/ckpt-0": L.checkpoint(B, 3, 0),
     f"quarantine/{B}.3.json": L.quarantine(B, 3),
     f"cancel/{B}.0.json": L.cancel(B, 0),
@@ -32,6 +33,7 @@ GOLDEN = {
     "runners/uuid.json": L.runner("uuid"),
     f"locks/{B}.lock": L.lock(B),
     f"locks/{B}.3.alive": L.alive(B, 3),
+    f"derived/{A}": L.derived / A,
     "reports/name": L.report("name"),
 }
 
