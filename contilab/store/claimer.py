@@ -83,7 +83,6 @@ class Claimer:
 
         Raises OSError and StoreError where the store cannot be read or written.
         """
-        self._reserve.fill()
         recorded = blocks(self._layout)
         idle: dict[str, list[str]] = {name: [] for name in Idle._fields}
         for gid, rids in self._walk(study):
@@ -111,6 +110,7 @@ class Claimer:
         opening = self._opening(gid, last, recorded)
         if isinstance(opening, Block):
             return opening.state
+        self._reserve.fill()  # else an attempt that the disk fails could not say so, and would look like a crash of the group
         if claim := self._claim(gid, rids, opening):
             claim.take_over()
             return claim

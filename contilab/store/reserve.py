@@ -17,17 +17,16 @@ class Reserve:
         self._path = path
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
 
-    def fill(self) -> bool:
-        """Hold the space back if that is not done yet; False where there is none: then the next try may find some."""
+    def fill(self) -> None:
+        """Hold the space back if that is not done yet; OSError where there is none, and then no part of it stays."""
         if os.path.lexists(self._path):
-            return True
+            return
         try:
             make_dir(self._path.parent)
             write_synced(self._path, os.urandom(RESERVE_BYTES))  # random: nothing that a file system could compress
         except OSError:
             self.release()
-            return False
-        return True
+            raise
 
     def release(self) -> bool:
         """Give the space back; True if there was any."""

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from contilab.disk.put_new import TEMP
-from contilab.store.claimer import Claimer
+from contilab.store.claimer import Claimer, Idle
 from contilab.store.collect import DAY_SECONDS, Collected, collect
 
 DAY = DAY_SECONDS + 60
@@ -205,7 +205,7 @@ class TestReserve:
         assert planned.end()["kind"] == "released"
 
     def test_no_space_for_it(self, plan, monkeypatch):
-        """Where there is none, the runner works without, and no part of it stays."""
+        """Where there is none nothing is claimed, since the attempt could not say how it ended; no part of it stays."""
         planned = plan()
 
         def full(path, data):
@@ -213,6 +213,18 @@ class TestReserve:
             raise OSError(28, "No space left on device", str(path))
 
         monkeypatch.setattr("contilab.store.reserve.write_synced", full)
-        with Claimer(planned.store, runner="one", versions={}).claim_next() as claim:
-            assert claim.n == 1
+        with pytest.raises(OSError, match="No space left"):
+            Claimer(planned.store, runner="one", versions={}).claim_next()
+
+        assert not planned.store.layout.claim(planned.gids[0], 1).exists()
         assert not planned.store.layout.reserve("one").exists()
+
+    def test_nothing_to_claim(self, drained, monkeypatch):
+        """Where all is done a full disk is no fault."""
+
+        def full(path, data):
+            raise OSError(28, "No space left on device", str(path))
+
+        monkeypatch.setattr("contilab.store.reserve.write_synced", full)
+
+        assert Claimer(drained.store, runner="two", versions={}).claim_next() == Idle()
