@@ -49,7 +49,7 @@ class TestFull:
     """A disk without space ends attempts, not groups."""
 
     def test_full(self, tmpfs, planned_at, worked, check):
-        """On a full disk the reserve holds the last words of an attempt; at most one looks like a crash; with space all goes on."""
+        """On a full disk the reserve takes the last words; at most one attempt looks like a crash; with space all goes on."""
         place = tmpfs("2m")
         planned = planned_at(place / "store", members=20)
         filler = place / "filler"
