@@ -11,6 +11,7 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.main import tell
+from contilab.cli.run import drained
 
 if TYPE_CHECKING:
     from contilab.report.benchmark import Variant
@@ -57,13 +58,12 @@ def _trained(root: Path, stop: "StopFlag") -> "Verdict":
     from contilab.runner.logging import configure
     from contilab.runner.order import Order
     from contilab.runner.progress import display
-    from contilab.runner.run import run
 
     enqueue(root, MANIFEST.read_text(encoding="utf-8"), place=MANIFEST.name)
     typer.echo(f"store: {root.absolute()}")
     configure()
     with display() as shown:
-        return run(Order(root, study=NAME), stop, shown)
+        return drained(Order(root, study=NAME), None, stop, shown)
 
 
 def _table(variants: Sequence["Variant"]) -> str:

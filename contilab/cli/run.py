@@ -46,13 +46,13 @@ def run(
 
         configure()
         with display() as shown:
-            verdict = _drained(Order(store, study, device, max_seconds, wait, share), workers, stop, shown)
+            verdict = drained(Order(store, study, device, max_seconds, wait, share), workers, stop, shown)
     say(f"{verdict.done} of {verdict.wanted} runs have a result")
     tell(*verdict.faults)
     raise typer.Exit(verdict.code)
 
 
-def _drained(order: "Order", workers: int | None, stop: "StopFlag", shown: "Display") -> "Verdict":
+def drained(order: "Order", workers: int | None, stop: "StopFlag", shown: "Display") -> "Verdict":
     """Do the work of *order* in this process, or in several ones under it."""
     from contilab.runner.staff import staff
 

@@ -4,6 +4,7 @@ import json
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from contilab.runner.order import Order
 from contilab.runner.signals import StopFlag, stop_on_signals
 from contilab.runner.tally import Verdict
 from contilab.store.ending import is_environment
+
+OOM = Path("/proc/self/oom_score_adj")
+OOM_SCORE = "300"  # of 1000; chosen: above that of other programs, which have 0
 
 
 class Task(NamedTuple):
@@ -49,6 +53,8 @@ def main() -> None:
         end.set_inheritable(inheritable=False)  # else a helper of a compiler keeps the channel open
         channel = Channel(end)
         channel.listen(stop.nudge)
+        with suppress(OSError):  # where memory runs out the system shall take a worker, which is replaced, and not its parent
+            OOM.write_text(OOM_SCORE)
         wait_briefly()
         configure(readable=task.is_readable, output=channel, worker=task.number)
         verdict = _worked(task, stop, channel)

@@ -153,7 +153,7 @@ class Workers:
             return
         if self._stop.is_set():
             return
-        self._deaths = 1 if worker.groups else self._deaths + 1
+        self._deaths = 0 if worker.groups else self._deaths + 1
         cause = _cause(code)
         is_hopeless = self._deaths >= DEATHS_IN_A_ROW
         self._log.warning("worker_died", worker=worker.number, cause=cause, replaced=not is_hopeless)
