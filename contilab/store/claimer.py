@@ -121,7 +121,7 @@ class Claimer:
         results = len(self._store.taken().intersection(self._store.group(gid)))
         if last is None:
             return Opening(0, results, Search())
-        past = history(self._layout, gid)
+        past = history(self._layout, gid).upto(last.n)
         if blocked := block(self._layout, gid, recorded, past):
             return blocked
         opening = Opening(last.n, results, newest(self._layout, gid, last.n))

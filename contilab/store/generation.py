@@ -79,6 +79,10 @@ class History(NamedTuple):
     reset: int
     attempts: tuple[Generation, ...]
 
+    def upto(self, n: int) -> "History":
+        """Return it without attempts above *n*, which may be under way: nobody has found them stale."""
+        return self._replace(attempts=tuple(one for one in self.attempts if one.n <= n))
+
 
 def history(layout: Layout, gid: str) -> History:
     """Read the attempts at *gid* since its last reset."""

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from contilab.store.claimer import Claimer, Idle
-from contilab.store.generation import history
+from contilab.store.generation import history, last_generation
 from contilab.store.retry import retry
 
 
@@ -132,6 +132,18 @@ class TestProgress:
             claim.publish({claim.rids[0]: "finished"}, frozenset())
 
         assert found(planned) == 4
+
+    def test_claimed_by_a_peer_meanwhile(self, plan, monkeypatch):
+        """An attempt that a peer began between two looks is alive and is not counted."""
+        planned = plan()
+        fail(planned)
+        fail(planned)
+        last = last_generation(planned.store.layout, planned.gids[0])
+        with Claimer(planned.store, runner="peer", versions={}).claim_next():
+            monkeypatch.setattr("contilab.store.claimer.last_generation", lambda *_: last)
+
+            assert found(planned) == Idle(busy=planned.gids)
+            assert not list(planned.store.layout.quarantines.iterdir())
 
     def test_endless_handing_on(self, plan):
         """After 50 generations a group is stopped, however they ended."""
