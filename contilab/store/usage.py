@@ -1,5 +1,6 @@
 """How much space things of the store take."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -11,12 +12,19 @@ from contilab.store.target import groups_of
 def tree_bytes(path: Path) -> int:
     """Return the size in bytes of all files at and below *path*; what vanishes meanwhile counts as nothing."""
     try:
-        if path.is_symlink() or not path.is_dir():
-            return path.lstat().st_size
-        with os.scandir(path) as entries:
-            return sum(tree_bytes(Path(entry.path)) for entry in entries)
+        return path.lstat().st_size if path.is_symlink() or not path.is_dir() else _below(str(path))
     except OSError:
         return 0
+
+
+def _below(directory: str) -> int:
+    size = 0
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                is_dir = entry.is_dir(follow_symlinks=False)
+                size += _below(entry.path) if is_dir else entry.stat(follow_symlinks=False).st_size
+    return size
 
 
 def study_bytes(store: Store, study: Study) -> int:
