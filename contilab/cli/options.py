@@ -8,7 +8,12 @@ import typer
 StoreOption = Annotated[
     Path,
     typer.Option(
-        "--store", envvar="CONTILAB_STORE", metavar="DIR", help="Where plans and results are kept.", show_default=True
+        "--store",
+        envvar="CONTILAB_STORE",
+        metavar="DIR",
+        help="Where plans and results are kept.",
+        show_default=True,
+        readable=False,  # not looked at by typer: a store without rights is a fault of the environment, not of the words
     ),
 ]
 DEFAULT_STORE = Path("store")
