@@ -146,7 +146,9 @@ def planned_at():
 def drained(plan):
     """A store whose two runs have results."""
     planned = plan(members=2)
-    build_and_publish(Claimer(planned.store, runner="runner", versions={}).claim_next())
+    runner = Claimer(planned.store, runner="runner", versions={})
+    build_and_publish(runner.claim_next())
+    runner.close()
     return planned
 
 

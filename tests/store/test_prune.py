@@ -21,8 +21,10 @@ def replan(planned, runs, name="study"):
 def shrunk(plan, finish):
     """A drained store of three groups of one run, of which the current plan names the first."""
     planned = plan(groups=3)
+    runner = Claimer(planned.store, runner="one", versions={})
     for _ in planned.gids:
-        finish(Claimer(planned.store, runner="one", versions={}).claim_next())
+        finish(runner.claim_next())
+    runner.close()
     replan(planned, planned.runs[:1])
     return planned
 
