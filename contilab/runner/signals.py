@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: the first asks for a stop, a second ends the process now, and so does a deadline.
+"""SIGTERM and Ctrl-C: the first asks for a stop, a second one later ends the process now, and so does a deadline.
 
 `docker stop` sends SIGTERM, waits 10 s and kills. A process that is PID 1 has no default handlers at all, and Python runs its
 own ones only between two byte codes, so not during a compilation or one long kernel. Hence the wake-up descriptor: the
@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 
 GRACE_SECONDS = 8.0  # docker kills after 10
 PARENT_GRACE_SECONDS = 9.0  # of a process whose workers end after 8
+# of two signals that are one wish: Slurm tells each process of a job, and Apptainer and the parent of workers hand it on
+TOGETHER_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -84,9 +86,11 @@ def stop_on_signals(grace_seconds: float = GRACE_SECONDS) -> Iterator[StopFlag]:
 
 
 def _watch(reader: int, flag: StopFlag) -> None:
+    first: float | None = None
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         while True:
-            ready, _, _ = select.select([pipe], [], [], flag.grace_seconds if flag.is_set() else None)
+            left = None if first is None else max(0.0, first + flag.grace_seconds - time.monotonic())
+            ready, _, _ = select.select([pipe], [], [], left)
             if not ready:
                 _end(flag, flag.on_deadline)
             received = pipe.read(1)
@@ -94,9 +98,11 @@ def _watch(reader: int, flag: StopFlag) -> None:
                 return
             if received[0] not in SIGNALS:
                 continue
-            if flag.is_set():
+            if first is None:
+                first = time.monotonic()
+                flag.set(received[0])
+            elif time.monotonic() - first > TOGETHER_SECONDS:
                 _end(flag, _nothing)  # the second signal: now
-            flag.set(received[0])
 
 
 def _end(flag: StopFlag, last: Callable[[], None]) -> None:

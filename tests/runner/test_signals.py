@@ -1,5 +1,6 @@
 """Signals, tried on real processes."""
 
+import math
 import os
 import signal
 import subprocess
@@ -27,7 +28,7 @@ STUBBORN = "time.sleep(30)"
 ONE_LONG_CALL = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
 
 
-def ended(body: str, *signals: int, grace: float = 30) -> tuple[int, str, float]:
+def ended(body: str, *signals: int, grace: float = 30, pause: float = 0.1) -> tuple[int, str, float]:
     """Start a program, send it *signals*, and return its exit code, what it printed and how long it took to end."""
     program = PROGRAM.format(grace=grace, body=body)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
@@ -36,7 +37,7 @@ def ended(body: str, *signals: int, grace: float = 30) -> tuple[int, str, float]
         began = time.monotonic()
         for number in signals:
             process.send_signal(number)
-            time.sleep(0.1)
+            time.sleep(pause)
         output, _ = process.communicate(timeout=20)
     return process.returncode, output, time.monotonic() - began
 
@@ -51,10 +52,14 @@ class TestStopOnSignals:
 
     def test_second_ends_now(self):
         """A second signal ends the process at once, without anything being written."""
-        code, output, seconds = ended(STUBBORN, signal.SIGTERM, signal.SIGTERM)
+        code, output, seconds = ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, pause=1.2)
 
         assert (code, output) == (143, "")
         assert seconds < 5
+
+    def test_signals_that_come_together_are_one(self):
+        """What a batch system sends to each process of a job, and a parent hands on, is one wish: last words are written."""
+        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM, grace=1.5)[:2] == (143, "last\n")
 
     @pytest.mark.parametrize("body", [STUBBORN, ONE_LONG_CALL])
     def test_deadline(self, body):
@@ -90,3 +95,22 @@ class TestStopOnSignals:
             assert stop.wait(5)
             assert stop.is_set()
             assert stop.exit_code == 143
+
+    def test_nudge(self):
+        """A nudge ends a wait at once, the next one if nobody waits; it is no stop."""
+        stop = StopFlag()
+        began = time.monotonic()
+        stop.nudge()
+
+        assert not stop.wait(20)
+        assert not stop.wait(0.01)
+        assert time.monotonic() - began < 10
+
+    def test_time_left(self):
+        """Without a stop there is time without end, after it what is left of the grace."""
+        stop = StopFlag(grace_seconds=8)
+        before = stop.seconds_left()
+        stop.set(signal.SIGTERM)
+
+        assert before == math.inf
+        assert 7 < stop.seconds_left() <= 8
