@@ -13,7 +13,7 @@ from contilab.runner.signals import StopFlag, stop_on_signals
 
 PROGRAM = """
 import sys, time
-from contilab.runner.signals import StopFlag, stop_on_signals
+from contilab.runner.signals import stop_on_signals
 
 with stop_on_signals(grace_seconds={grace}) as stop:
     stop.on_deadline = lambda: print("last", flush=True)
