@@ -47,6 +47,16 @@ class TestLines:
         assert line["event"] == "progress"
         assert (line["runs_done"], line["runs_wanted"], line["members"], line["step"], line["loss"]) == (3, 8, 4, 5, 0.25)
 
+    def test_of_workers(self, clock, capsys):
+        """Lines of several groups at once carry the number of the worker."""
+        configure()
+        lines = Lines(seconds=10, clock=clock).beside(3)
+        clock.now = 10.0
+        lines.step(HALF)
+        structlog.reset_defaults()
+
+        assert json.loads(capsys.readouterr().err)["worker"] == 3
+
     def test_chosen_without_terminal(self):
         """Where standard error is no terminal, lines are chosen."""
         with display() as shown:
@@ -70,6 +80,22 @@ class TestBars:
 
         for part in ("3/8", "synthetic class er x4", "5/10", "task 1/2", text, "1.2k samples/s"):
             assert part in file.getvalue()
+
+    def test_of_workers(self, monkeypatch):
+        """Several groups at once have a bar each, below one for all runs."""
+        file = io.StringIO()
+        monkeypatch.setenv("COLUMNS", "100")
+        with bars(color=False, file=file) as shown:
+            for worker in (0, 1):
+                beside = shown.beside(worker)
+                beside.runs(done=3, wanted=8)
+                beside.begin(f"synthetic class {worker}", 4)
+                beside.step(HALF)
+            file.truncate(0)
+            shown._rich.refresh()
+            last = file.getvalue()
+
+        assert (last.count("runs"), last.count("synthetic class"), last.count("5/10")) == (1, 2, 2)
 
     @pytest.mark.parametrize("width", [60, 80, 120])
     def test_numbers_are_whole(self, width, monkeypatch):

@@ -18,6 +18,8 @@ from contilab.runner.order import Order
 from contilab.runner.staff import Staff, staff
 from contilab.runner.tally import Verdict
 from contilab.runner.workers import merged, settled
+from contilab.store.retry import retry
+from contilab.store.store import open_store
 
 MANIFEST = """
 name = "many"
@@ -282,3 +284,23 @@ def _runners(root, process):
     """Wait until both workers train and return the files that say who they are."""
     until(process, "training", 2)
     return list((root / "runners").glob("*.json"))
+
+
+@pytest.mark.slow
+class TestPoison:
+    """Groups that kill whoever works on them."""
+
+    def test_quarantine(self, tmp_path, started):
+        """Each kills three workers and is then left alone: exit code 3 names it, and after `retry` it is trained."""
+        enqueue(tmp_path, MANIFEST, ["matrix.seed=[0]"])
+        process = started("--store", tmp_path, "--workers", 2, environ={"CONTILAB_FAILPOINT": "output.half:KILL"})
+        _, err = process.communicate(timeout=100)
+        released = retry(open_store(tmp_path)).groups
+        again = started("--store", tmp_path, "--workers", 2)
+        again.communicate(timeout=60)
+
+        assert process.returncode == 3
+        assert err.count("worker_died") == 6
+        assert [gid for gid in released if f"group {gid[:12]}: is in quarantine: 3 attempts" in err] == list(released)
+        assert len(released) == 2
+        assert again.returncode == 0
