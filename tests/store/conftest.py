@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,12 @@ from contilab.spec.study import Cell, Study
 from contilab.store.claimer import Claimer
 from contilab.store.generation import generation
 from contilab.store.layout import numbers
+from contilab.store.mount import file_system
 from contilab.store.result import altered, complete
 from contilab.store.store import create_store
 
 WORKER = Path(__file__).parent / "worker.py"
+MEMORY = Path("/dev/shm")  # noqa: S108  a tmpfs on every Linux
 
 
 def a_run(seed):
@@ -111,12 +115,26 @@ class Worker:
 
 
 @pytest.fixture
-def plan(tmp_path):
+def place(request, tmp_path):
+    """A directory on disk; with the parameter "memory" one on a tmpfs. Says which file system it is."""
+    directory = tmp_path
+    if getattr(request, "param", "disk") == "memory":
+        if file_system(MEMORY) != "tmpfs" or not os.access(MEMORY, os.W_OK):
+            pytest.skip(f"{MEMORY} is no tmpfs that may be written to")
+        directory = Path(tempfile.mkdtemp(prefix="contilab-test-", dir=MEMORY))
+    print(f"{directory} is on {file_system(directory)}")  # noqa: T201  shown with a failure, and by pytest -rA
+    yield directory
+    if directory != tmp_path:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture
+def plan(place):
     """Make planned stores, each in its own directory."""
     made = []
 
     def make(**settings):
-        made.append(Planned(tmp_path / f"store{len(made)}", **settings))
+        made.append(Planned(place / f"store{len(made)}", **settings))
         return made[-1]
 
     return make

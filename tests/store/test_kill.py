@@ -50,6 +50,7 @@ def overtaken(paused, other, planned):
 class TestKill:
     """A runner that is killed leaves nothing that another could not take over."""
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     def test_at_each_place(self, handed_on, start_worker, successor, check):
         """SIGKILL at each failpoint: another runner finishes well within one TTL, and nothing is torn or published twice."""
         victims = {place: start_worker(failpoint=f"{place}:KILL") for place in PLACES}
@@ -67,6 +68,7 @@ class TestKill:
         assert wrongs == []
         assert max(seconds) < 10.0  # the machine is the same, so nobody waits for the TTL
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     @pytest.mark.slow
     def test_at_random(self, plan, start_worker, successor, check):
         """Random SIGKILLs for 20 seconds with restarts, then a clean run: all results, none torn, none published twice."""
@@ -89,6 +91,7 @@ class TestKill:
 class TestPause:
     """A runner that was stopped and goes on later changes no published byte."""
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     def test_past_its_fence_without_locks(self, plan, start_worker, check):
         """Stopped between fence and rename, with locks that always say yes: the successor's result stays, byte for byte."""
         planned = plan(members=2)
@@ -117,13 +120,14 @@ class TestPause:
         assert answers[1]["claims"][0]["is_superseded"]
         assert check(planned, answers) == []
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     @pytest.mark.slow
     @pytest.mark.parametrize("arguments", [(), ("--no-flock",)], ids=["flock", "no flock"])
-    @pytest.mark.parametrize("place", PLACES)
-    def test_at_each_place(self, handed_on, start_worker, check, place, arguments):
+    @pytest.mark.parametrize("at", PLACES)
+    def test_at_each_place(self, handed_on, start_worker, check, at, arguments):
         """SIGSTOP at each failpoint while a successor runs: no published byte changes, whether locks work or not."""
         planned = handed_on(members=2)
-        paused, other = start_worker(*arguments, failpoint=f"{place}:STOP"), start_worker("--pause", "0.05", *arguments)
+        paused, other = start_worker(*arguments, failpoint=f"{at}:STOP"), start_worker("--pause", "0.05", *arguments)
         answers, is_unchanged = overtaken(paused, other, planned)
 
         assert is_unchanged

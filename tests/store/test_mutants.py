@@ -74,12 +74,12 @@ MUTANTS = (
     Mutant(
         "claim looks, then renames",
         (("disk/put_new.py", "    try:\n        path.hardlink_to(temp)\n", LOOK_THEN_RENAME),),
-        ("store/test_race.py::TestRace::test_one_group[no flock]",),
+        ("store/test_race.py::TestRace::test_one_group[no flock-disk]",),
     ),
     Mutant(
         "put_new replaces",
         (("disk/put_new.py", "        path.hardlink_to(temp)\n", "        temp.rename(path)\n"),),
-        ("store/test_race.py::TestRace::test_one_group[no flock]",),
+        ("store/test_race.py::TestRace::test_one_group[no flock-disk]",),
     ),
     Mutant(
         "the place of a result is made beforehand",

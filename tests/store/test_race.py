@@ -26,6 +26,7 @@ def eight(start_worker):
 class TestRace:
     """However many runners meet, one claims each generation and one publishes each run."""
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     @pytest.mark.parametrize("arguments", [(), ("--no-flock",)], ids=["flock", "no flock"])
     def test_one_group(self, plan, eight, check, arguments):
         """Eight processes, one group, 15 rounds: one claimant per generation, no gaps, one winner, all hashes right."""
@@ -36,6 +37,7 @@ class TestRace:
 
         assert wrongs == []
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     def test_many_groups(self, plan, eight, check):
         """Eight processes, 40 groups: each group is trained once, and no temp is left behind."""
         planned = plan(groups=40, members=2, ttl_s=20.0)
@@ -46,6 +48,7 @@ class TestRace:
         assert sum(len(answer["claims"]) for answer in answers) == 40
         assert list(planned.root.rglob(".tmp-*")) == []
 
+    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     @pytest.mark.slow
     @pytest.mark.parametrize("arguments", [(), ("--no-flock",)], ids=["flock", "no flock"])
     def test_long(self, plan, eight, check, arguments):

@@ -1,0 +1,89 @@
+"""Claims about planners that meet, and planners that die, as real processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contilab.disk.failpoint import VARIABLE
+from contilab.plan.enqueue import enqueue
+
+PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
+MANIFEST = """
+name = "many"
+profile = "smoke"
+[matrix]
+preset = ["synthetic_class", "synthetic_task"]
+method = ["naive", "er"]
+seed = [0, 1, 2]
+[overrides]
+"engine.max_members" = 1
+"""
+# format.json, then all runs and all groups in one batch each, then the study: four passages of each place
+PASSAGES = [(place, k) for place in ("put_new.written", "put_new.linked") for k in (1, 2, 3, 4)]
+
+
+def planner(folder: Path, *, failpoint: str = "") -> "subprocess.Popen[str]":
+    """Start to plan into the store in *folder*."""
+    manifest = folder / "many.toml"
+    manifest.write_text(MANIFEST)
+    command = [*PROGRAM, "plan", str(manifest), "--store", str(folder / "store"), "--ttl", "60"]
+    environ = {**os.environ, VARIABLE: failpoint}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Return every file of a store with its bytes; what was left behind half-done too."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def names(root: Path) -> dict[str, bytes]:
+    """Return every file that has its final name."""
+    return {name: data for name, data in files(root).items() if not re.search(r"(^|/)\.tmp-", name)}
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> dict[str, bytes]:
+    """The files of a store that one planner wrote undisturbed."""
+    enqueue(tmp_path / "undisturbed", MANIFEST, ttl_s=60.0)
+    return files(tmp_path / "undisturbed")
+
+
+class TestTwoPlanners:
+    """However planners meet, the store holds what one of them would have written."""
+
+    def test_at_once(self, tmp_path: Path, expected: dict[str, bytes]) -> None:
+        """Three planners with the same manifest at once all succeed, and the store is the one that a single planner writes."""
+        planners = [planner(tmp_path) for _ in range(3)]
+        told = [one.communicate(timeout=60) for one in planners]
+
+        assert [(one.returncode, err) for one, (_, err) in zip(planners, told, strict=True)] == [(0, "")] * 3
+        assert files(tmp_path / "store") == expected
+
+    def test_twice(self, tmp_path: Path, expected: dict[str, bytes]) -> None:
+        """Planning again writes nothing at all: no name appears, no file changes."""
+        planner(tmp_path).communicate(timeout=60)
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()}
+        again = planner(tmp_path)
+        again.communicate(timeout=60)
+
+        assert again.returncode == 0
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "store").rglob("*") if path.is_file()} == before
+        assert files(tmp_path / "store") == expected
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("place", "k"), PASSAGES)
+    def test_killed(self, tmp_path: Path, expected: dict[str, bytes], place: str, k: int) -> None:
+        """A planner that is killed at any of its failpoints leaves a store that the next plan completes."""
+        victim = planner(tmp_path, failpoint=f"{place}:KILL:{k}")
+        victim.communicate(timeout=60)
+        again = planner(tmp_path)
+        _, told = again.communicate(timeout=60)
+
+        assert victim.returncode == -signal.SIGKILL
+        assert (again.returncode, told) == (0, "")
+        assert names(tmp_path / "store") == expected
