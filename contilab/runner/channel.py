@@ -21,6 +21,7 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         self._lock = threading.Lock()
+        self._line = ""
 
     def tell(self, what: str, *facts: Any) -> None:
         """Send one message; nobody listens any more where that fails, and then the process is about to end."""
@@ -29,12 +30,17 @@ class Channel:
             self._end.sendall(line)
 
     def write(self, text: str) -> int:
-        """Send a line of the log, to be printed by the parent: only one process writes to standard error."""
-        self.tell("log", text)
+        """Take a part of a line of the log, to be printed by the parent: only one process writes to standard error."""
+        with self._lock:
+            self._line += text
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: lines are sent at once."""
+        """Send what was written as one message: a line and its end would mix with those of others."""
+        with self._lock:
+            line, self._line = self._line, ""
+        if line:
+            self.tell("log", line)
 
     def listen(self, nudge: Callable[[], None]) -> None:
         """Call *nudge* for each word of the parent, in a thread; send SIGTERM to this process once the parent is gone."""

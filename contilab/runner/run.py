@@ -104,7 +104,11 @@ class Runner:
         if time.monotonic() < self._next_collection:
             return
         self._next_collection = time.monotonic() + COLLECT_SECONDS
-        found = collect(self._store)
+        try:
+            found = collect(self._store)
+        except OSError as error:  # not even the store's own time can be had; nobody's work depends on it
+            self._log.warning("not_collected", error=str(error))
+            return
         if found.works or found.temps:
             self._log.info("collected", **found._asdict())
 

@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -25,11 +26,15 @@ OOM_SCORE = "300"  # of 1000; chosen: above that of other programs, which have 0
 
 
 class Task(NamedTuple):
-    """What a worker is started with: its *number* (from 0), the descriptor of its channel, and its order."""
+    """What a worker is started with: its *number* (from 0), the descriptor of its channel, its order, and when time is over.
+
+    *deadline*: on the monotonic clock, which all processes of a machine share; None: never.
+    """
 
     number: int
     descriptor: int
     order: Order
+    deadline: float | None
     is_readable: bool
 
     def text(self) -> str:
@@ -66,7 +71,8 @@ def _worked(task: Task, stop: StopFlag, channel: Channel) -> Verdict:
     try:
         from contilab.runner.run import run
 
-        return run(task.order, stop, Remote(channel))
+        left = None if task.deadline is None else max(0.0, task.deadline - time.monotonic())  # importing took some of it
+        return run(task.order._replace(max_seconds=left), stop, Remote(channel))
     except ContilabError as error:
         return Verdict(error.exit_code, error.faults)
     except Exception as error:  # noqa: BLE001  the last place of this process that can turn it into a sentence

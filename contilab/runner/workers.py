@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -40,11 +39,11 @@ _PROGRAM = "import sys; sys.path[:] = {path!r}; from contilab.runner.worker impo
 class Worker:
     """A process that trains, seen from its parent."""
 
-    def __init__(self, number: int, order: Order, environ: dict[str, str], shown: Display) -> None:
+    def __init__(self, number: int, order: Order, deadline: float | None, environ: dict[str, str], shown: Display) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.settimeout(0)
-            task = Task(number, theirs.fileno(), order, is_readable())
+            task = Task(number, theirs.fileno(), order, deadline, is_readable())
             self._process = subprocess.Popen(  # noqa: S603  our own words
                 [sys.executable, "-P", "-c", _PROGRAM.format(path=sys.path), task.text()],
                 stdin=subprocess.DEVNULL,
@@ -103,7 +102,7 @@ class Workers:
         self._staff = staff
         self._stop = stop
         self._shown = shown
-        self._deadline = order.deadline()
+        self._deadline = None if order.max_seconds is None else order.deadline()
         self._log = structlog.get_logger()
         self._crew: dict[int, Worker] = {}
         self._verdicts: list[Verdict] = []
@@ -128,9 +127,8 @@ class Workers:
         return merged(self._verdicts)
 
     def _start(self, number: int) -> None:
-        left = None if self._order.max_seconds is None else max(0.0, self._deadline - time.monotonic())
         environ = {**os.environ, **self._staff.environ(number)}
-        worker = Worker(number, self._order._replace(max_seconds=left), environ, self._shown.beside(number))
+        worker = Worker(number, self._order, self._deadline, environ, self._shown.beside(number))
         self._crew[number] = worker
         self._selector.register(worker.end, selectors.EVENT_READ, worker)
 

@@ -2,12 +2,14 @@
 
 import errno
 import json
+import os
 import signal
 import threading
 import tomllib
 from pathlib import Path
 
 import pytest
+import structlog
 
 from contilab import catalog
 from contilab.errors import DataError, DeviceError, StoreError, UsageError
@@ -384,6 +386,41 @@ class TestStart:
         with pytest.raises(DeviceError):
             ended(tmp_path)
         assert ended(tmp_path, device="cpu").code == 0
+
+
+class TestIdle:
+    """A runner that waits for others."""
+
+    @pytest.fixture
+    def waiting(self, root):
+        """Wait for work for a moment, with all work done, and return what is logged."""
+
+        def wait():
+            ended(root)
+            with structlog.testing.capture_logs() as log:
+                ended(root, wait=True, max_seconds=0.05)
+            return {entry["event"]: entry for entry in log}
+
+        return wait
+
+    def test_collects(self, root, waiting):
+        """It removes what nobody needs and is more than a day old, and says so."""
+        temp = root / "runs" / ".tmp-0123456789abcdef"
+        temp.write_text("half")
+        os.utime(temp, (0, 0))
+
+        assert waiting()["collected"]["temps"] == 1
+        assert not temp.exists()
+
+    def test_cannot_collect(self, waiting, monkeypatch):
+        """Where that is not possible it waits all the same."""
+
+        def refuse(_):
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        monkeypatch.setattr("contilab.runner.run.collect", refuse)
+
+        assert "Permission denied" in waiting()["not_collected"]["error"]
 
 
 class TestStop:
