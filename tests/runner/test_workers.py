@@ -271,7 +271,9 @@ class TestWorkers:
         """Workers that die before they have begun anything are not replaced for ever: exit code 1."""
         enqueue(tmp_path, MANIFEST, ENDLESS)
         (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-        path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+        path = os.pathsep.join(
+            filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))
+        )  # an empty part would be the checkout
         process = started("--store", tmp_path, "--workers", 2, environ={"PYTHONPATH": path})
         _, err = process.communicate(timeout=60)
 
