@@ -118,11 +118,11 @@ class TestWork:
 class TestTemps:
     """What killed processes left goes too."""
 
-    @pytest.mark.parametrize("place", ["", "results", "runs", "claims/{gid}", "studies/study", "work/{gid}/1", "quarantine"])
-    def test_everywhere(self, handed_on, place):
+    @pytest.mark.parametrize("folder", ["", "results", "runs", "claims/{gid}", "studies/study", "work/{gid}/1", "quarantine"])
+    def test_everywhere(self, handed_on, folder):
         """A temp that is a day old goes from wherever temps are made, a younger one stays."""
         planned = handed_on()
-        directory = planned.root / place.format(gid=planned.gids[0])
+        directory = planned.root / folder.format(gid=planned.gids[0])
         old, young = directory / f"{TEMP}old", directory / f"{TEMP}young"
         for path in (old, young):
             path.mkdir()
