@@ -39,7 +39,8 @@ def _denied(error: PermissionError) -> Path:
 
 
 def _there(path: Path) -> Path:
-    return next(one for one in (path, *path.absolute().parents) if one.exists())
+    # not Path.exists: it raises where a folder on the way may not be searched
+    return next(one for one in (path, *path.absolute().parents) if os.path.exists(one))  # noqa: PTH110
 
 
 def _free(path: Path) -> str:

@@ -6,6 +6,7 @@ fewer groups one worker with all cores.
 """
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -69,6 +70,8 @@ def _may_use_gpus(order: Order, wanted: set[Execution]) -> bool:
 
 def _per_core(order: Order, wanted: set[Execution], groups: int | None, environ: Mapping[str, str] = os.environ) -> Staff:
     """Return one worker per core and group of threads; *groups*: that are open, None if more may come."""
+    if not os.access(sys.executable, os.X_OK):  # a uid that was taken on after the interpreter had been found
+        return Staff(1, f"uid {os.getuid()} may not start {sys.executable} again")
     if environ.get("OMP_NUM_THREADS"):
         return Staff(1, "OMP_NUM_THREADS is set, so whoever started this shares out the processors")
     cores = thread_budget(order.share, environ=environ)

@@ -47,6 +47,14 @@ class TestFaultOf:
 
         assert fault_of(error, "group 1").place == str(tmp_path / "results/a")
 
+    def test_folder_that_may_not_be_searched(self, monkeypatch, tmp_path):
+        """The owner of the nearest folder is named, though the folders below it cannot be looked into."""
+        reachable = str(tmp_path)
+        monkeypatch.setattr("os.stat", _refusing(below=reachable))
+        fault = fault_of(PermissionError(13, "Permission denied", f"{reachable}/home/bin/python"), "")
+
+        assert f"{reachable} belongs to uid" in fault.problem
+
     def test_file_of_another_user(self, tmp_path):
         """Where the rights are missing, both users are named, and how to start as the right one."""
         fault = fault_of(PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "none")), "group 1")
@@ -54,3 +62,15 @@ class TestFaultOf:
         assert fault.place == str(tmp_path / "none")
         assert f"{tmp_path} belongs to uid {os.getuid()}, own uid {os.getuid()}" in fault.problem
         assert "user:" in fault.hint
+
+
+def _refusing(below):
+    """Return an os.stat that may not look into what lies below the folder *below*."""
+    real = os.stat
+
+    def stat(path, *args, **options):
+        if str(path).startswith(f"{below}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **options)
+
+    return stat

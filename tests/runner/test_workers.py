@@ -124,6 +124,13 @@ class TestStaff:
 
         assert staff(Order(tmp_path), None, find_gpus=tuple).workers == 1
 
+    def test_interpreter_out_of_reach(self, cores, tmp_path, monkeypatch):
+        """A uid that may not start the interpreter again, which lies in another user's home, works by itself."""
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere" / "python"))
+        enqueue(tmp_path, MANIFEST)
+
+        assert staff(Order(tmp_path), None, find_gpus=tuple).workers == 1
+
     def test_little_memory(self, cores, tmp_path, monkeypatch):
         """There are no more workers than fit into the memory."""
         monkeypatch.setattr("contilab.runner.staff.memory_bytes", lambda: 2**30)

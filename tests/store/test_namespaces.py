@@ -79,11 +79,11 @@ class TestNamespaces:
         assert [claim["n"] for claim in answer["claims"]] == [2]
         assert check(planned, [answer], all_told=False) == []
 
-    @pytest.mark.parametrize("place", ["output.half", "publish.fenced", "publish.first_renamed"])
-    def test_stopped(self, plan, stopped, peer, check, place):
+    @pytest.mark.parametrize("point", ["output.half", "publish.fenced", "publish.first_renamed"])
+    def test_stopped(self, plan, stopped, peer, check, point):
         """SIGSTOP in one namespace: followed after one TTL; when it goes on, there is one result and no byte changed."""
         planned = plan(members=2, ttl_s=1.0)
-        paused, number = stopped(planned, place)
+        paused, number = stopped(planned, point)
         answers = [peer(planned)]
         published = planned.published()
         os.kill(number, signal.SIGCONT)
