@@ -206,7 +206,9 @@ class TestAccount:
             part.chmod(0o777)
         (tmp_path / "m.toml").write_text(MANIFEST)
         environ = {key: value for key, value in os.environ.items() if key not in ("HOME", "USER", "LOGNAME")}
-        other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups"]
+        # it may read everything, so that the interpreter starts wherever it lies
+        reads = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+        other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups", *reads]
         for words in (["plan", str(tmp_path / "m.toml")], ["run"]):
             done = subprocess.run(
                 [*other, *PROGRAM, *words, "--store", str(tmp_path / "store")],
