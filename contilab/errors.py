@@ -9,7 +9,6 @@ ContilabError                   1  a fault of contilab itself
 │   ├── DeviceError             4  no such device
 │   └── DataError               4  data are missing or not what they must be
 ├── EnvironmentFault            5  it failed on the way: no space left, device lost
-├── NumericsMismatch            3  a run was planned for other numerics than this code has
 ├── CheckpointMismatch          1  a checkpoint is damaged, or not of these runs and this model
 └── Stopped                   143  told to stop; what was done is saved
 """
@@ -80,12 +79,6 @@ class EnvironmentFault(ContilabError):
     """Raised when the environment fails on the way: no space left, device lost."""
 
     exit_code = 5
-
-
-class NumericsMismatch(ContilabError):
-    """Raised when a run asks for numerics that this version of the code does not have."""
-
-    exit_code = 3
 
 
 class CheckpointMismatch(ContilabError):

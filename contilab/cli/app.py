@@ -32,7 +32,9 @@ def options(
     context: typer.Context,
     *,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", envvar="CONTILAB_DEBUG", help="Print tracebacks of errors.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="CONTILAB_DEBUG", help="Print tracebacks of errors, and details of training.")
+    ] = False,
 ) -> None:
     """Continual-learning studies: many methods, benchmarks and seeds, as fast as the machine allows."""
     if debug:
