@@ -7,9 +7,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 from torch import Tensor
-from torch.nn.functional import linear, relu
+from torch.nn.functional import relu
 
 from contilab.models.contract import Forward, Model, Params, Uniform
+from contilab.models.layers import linear
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
 
