@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, field, fields, make_dataclass
+from importlib import invalidate_caches
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from inspect import Parameter, getdoc, isfunction, signature
@@ -58,7 +59,8 @@ def own_model(name: str, folders: Sequence[Path]) -> Entry:
 
 def _found(module: str, folders: Sequence[Path]) -> ModuleSpec:
     """Return where *module* is: the first of *folders* that has it, else as Python itself finds it."""
-    for path in ([str(folder) for folder in folders], None):
+    invalidate_caches()  # Python keeps what it saw in a folder for as long as its clock does not move
+    for path in ([str(folder.absolute()) for folder in folders], None):  # absolute: it also keeps what "." was
         spec: ModuleSpec | None = None
         search = path
         parts = module.split(".")
