@@ -130,6 +130,7 @@ class Metric(NamedTuple):
     needs: names of `NEEDS`, checked in this order. unit: "fraction", "difference" (of two fractions, in -1 to 1) or a
     physical unit. paper: who defined it. tier: how much must be recorded. higher_is_better: None where neither is.
     is_of_group: measured once for all runs trained together, so that a mean over seeds would count it several times.
+    version: of its numbers; values of another version are kept apart.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Metric(NamedTuple):
     tier: Literal["core", "extended", "full"] = "core"
     higher_is_better: bool | None = True
     is_of_group: bool = False
+    version: int = 1
 
     def of(self, evidence: Evidence) -> Value:
         """Return the value for *evidence*, or why there is none."""

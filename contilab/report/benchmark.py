@@ -9,14 +9,16 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from contilab.metrics.compute import evidence_of
-from contilab.metrics.contract import Absent, Evidence, Value
+from contilab.metrics.contract import Absent, Evidence, Metric, Value
 from contilab.metrics.scenario import require_one_scenario
 from contilab.metrics.table import metric
-from contilab.report.runs import RunReport
+from contilab.report.runs import RunReport, metrics_of
 from contilab.report.summary import Summary, summarise
 from contilab.spec.study import Cell
 
-MIXABLE = ("versions", "device", "precision")  # what may differ between results without making them other runs
+MIXABLE = ("versions", "device", "precision", "processor")  # what may differ between results without making them other runs
+
+NOT_COMPUTED = Absent("it was not computed for this run: contilab metrics STUDY --add NAME does")
 
 
 class Variant(NamedTuple):
@@ -27,9 +29,19 @@ class Variant(NamedTuple):
 
     def summary(self, name: str) -> Summary:
         """Return the metric *name* over the seeds; one that is of a group, over the attempts that trained them."""
-        if metric(name).is_of_group:
-            return summarise({run.attempt: run.values[name] for run in self.runs}.values())
-        return summarise(run.values[name] for run in self.runs)
+        values = self.values(name)
+        item = metrics_of(self.runs).get(name)
+        if item and item.is_of_group:
+            return summarise(dict(zip((run.attempt for run in self.runs), values, strict=True)).values())
+        return summarise(values)
+
+    def values(self, name: str) -> list[Value]:
+        """Return the metric *name* of each run; one that was computed for others only is absent."""
+        return [run.values.get(name, NOT_COMPUTED) for run in self.runs]
+
+    def by_seed(self, name: str) -> dict[int, Value]:
+        """Return the metric *name* by seed."""
+        return {run.seed: value for run, value in zip(self.runs, self.values(name), strict=True)}
 
     @property
     def mixed(self) -> tuple[str, ...]:
@@ -72,6 +84,11 @@ class Benchmark(NamedTuple):
     def runs(self) -> tuple[RunReport, ...]:
         """All runs."""
         return tuple(run for variant in self.variants for run in variant.runs)
+
+    @property
+    def metrics(self) -> dict[str, Metric]:
+        """Every metric that a run may have, by name."""
+        return metrics_of(self.runs)
 
     @property
     def tasks(self) -> int:

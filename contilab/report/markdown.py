@@ -5,9 +5,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from contilab.report.against import Against
 from contilab.report.figures.svg import Drawing
-from contilab.report.page import Page, Section
+from contilab.report.notices import Notice
+from contilab.report.page import Page, Section, Shown, shown
+from contilab.report.standing import Standing
 from contilab.report.table import Entry, Line, Table
+from contilab.report.wording import against_text, standing_table, standing_text
 
 
 def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
@@ -16,8 +20,13 @@ def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         f"# {escaped(page.study.name)}",
         escaped(page.question),
         _list(f"{name}: {value}" for name, value in page.facts),
-        *(f"**{escaped(notice.text)}**\n\n{_list(notice.items)}" for notice in page.notices),
+        *map(_notice, page.notices),
         *(block for section in page.sections for block in _section(section, drawings.get(section.anchor, ()))),
+        *(block for standing in page.standings for block in _standing(standing, drawings.get(standing.anchor, ()))),
+        *(block for one in page.against for block in _against(one)),
+        *_provenance(page),
+        "## What to be careful about",
+        *(map(_notice, page.cautions) if page.cautions else ["Nothing was found that a reader must be warned of."]),
         *_reproduce(page),
     ]
     return "\n\n".join(block.strip("\n") for block in blocks if block.strip()) + "\n"
@@ -39,14 +48,48 @@ def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
     yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n)."
     yield _table(section.headline)
     yield section.significance
-    for drawing in drawings:
-        yield f"![{escaped(drawing.alt)}](figures/{drawing.key}.svg)\n\n{escaped(drawing.caption)}"
+    yield from _comparisons(section.comparisons)
+    yield from map(_drawing, drawings)
+    for grid in section.selections:
+        yield f"### Selection of {escaped(grid.name)}\n\n{escaped(grid.text)}\n\n{_table(grid.table)}"
     yield f"### Values per seed\n\n{_table(section.per_seed)}"
     yield f"### Every metric\n\n{_table(section.every_metric)}"
     yield f"### Protocol\n\n{_settings(section.protocol.shared)}"
     for label, own in section.protocol.own.items():
         if own:
             yield f"Only {escaped(label)}:\n\n{_settings(own)}"
+
+
+def _comparisons(found: Sequence[Shown]) -> Iterable[str]:
+    for one in found:
+        yield f"### Comparison: {escaped(one.name)}\n\n{escaped(one.text)}\n\n{_table(one.table)}"
+
+
+def _standing(standing: Standing, drawings: Sequence[Drawing]) -> Iterable[str]:
+    yield f"## Ranks over {len(standing.presets)} {standing.scenario}-incremental benchmarks"
+    yield escaped(standing_text(standing))
+    yield _table(standing_table(standing))
+    yield from map(_drawing, drawings)
+
+
+def _against(one: Against) -> Iterable[str]:
+    yield f"## Compared with {escaped(one.other)}: {escaped(one.preset)}"
+    yield from map(escaped, against_text(one))
+    yield from _comparisons(shown(one.families))
+
+
+def _provenance(page: Page) -> Iterable[str]:
+    yield "## What was run"
+    yield _list(f"{name}: {'; '.join(values)}" for name, values in page.provenance.facts)
+    yield _table(page.provenance.seeds)
+
+
+def _notice(notice: Notice) -> str:
+    return f"**{escaped(notice.text)}**\n\n{_list(notice.items)}"
+
+
+def _drawing(drawing: Drawing) -> str:
+    return f"![{escaped(drawing.alt)}](figures/{drawing.key}.svg)\n\n{escaped(drawing.caption)}"
 
 
 def _reproduce(page: Page) -> Iterable[str]:

@@ -22,8 +22,11 @@ def notices(runs: Sequence[RunReport], benchmarks: Iterable[Benchmark]) -> list[
     return [*_states(runs), *(notice for benchmark in benchmarks for notice in _mixtures(benchmark))]
 
 
-def significance(benchmark: Benchmark) -> str:
-    """Return what the seeds of *benchmark* allow to be claimed, in one sentence; "" without a result."""
+def significance(benchmark: Benchmark, *, is_tested: bool = False) -> str:
+    """Return what the seeds of *benchmark* allow to be claimed, in one sentence; "" without a result.
+
+    is_tested: the tests stand in tables of their own.
+    """
     seeds = benchmark.fewest_seeds
     if not seeds:
         return ""
@@ -31,7 +34,7 @@ def significance(benchmark: Benchmark) -> str:
     test = f"the smallest p that an exact paired test over {seeds} seed{'s' if seeds > 1 else ''} can give is {least:.6g}"
     if least > LEVEL:
         return f"No difference in this table can be significant at .05: {test}. Six seeds are the least that can."
-    return f"No test was made for this table; {test}."
+    return f"{'The tests stand below' if is_tested else 'No test was made for this table'}; {test}."
 
 
 def _states(runs: Sequence[RunReport]) -> Iterable[Notice]:

@@ -23,6 +23,15 @@ def number(value: float, unit: str) -> str:
     return f"{value:,.0f}".replace(",", " ") if value == int(value) else f"{value:.3g}"
 
 
+def signed(value: float, unit: str) -> str:
+    """Return the difference *value* of two values in *unit*, with its sign.
+
+    >>> signed(0.0123, "fraction"), signed(-0.12, "fraction"), signed(2048, "bytes")
+    ('+0.0123', '-0.1200', '+2.0 KiB')
+    """
+    return ("+" if value >= 0 else "") + number(value, unit)
+
+
 def exact(value: float, unit: str) -> float:
     """Return *value* for machines: a count as an integer, everything else as it is.
 

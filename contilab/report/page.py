@@ -1,19 +1,32 @@
-"""A whole report as one value, before it is written as Markdown or HTML."""
+"""A whole report as one value, before it is written as Markdown, LaTeX or HTML."""
 
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from contilab.metrics.contract import Metric
-from contilab.metrics.table import METRICS, metric
+from contilab.report.against import Against, against
 from contilab.report.benchmark import Benchmark, benchmarks
-from contilab.report.figures.svg import Drawing
+from contilab.report.cautions import Found, cautions
+from contilab.report.comparison import Family, families
+from contilab.report.comparison_table import comparison_table, selection_table, statement
 from contilab.report.notices import Notice, notices, significance
 from contilab.report.protocol import Protocol, protocol
-from contilab.report.runs import RunReport
+from contilab.report.provenance import Provenance, provenance, versions
+from contilab.report.runs import RunReport, metrics_of
+from contilab.report.selection import Choice, choices, factors
+from contilab.report.standing import Standing, standings
 from contilab.report.table import Table, every_metric, headline, per_seed
 from contilab.spec.study import Study
 from contilab.store.store import Store
+
+
+class Shown(NamedTuple):
+    """A table with what is said of it: *name* for people, *text* in sentences."""
+
+    name: str
+    text: str
+    table: Table
 
 
 class Section(NamedTuple):
@@ -21,10 +34,8 @@ class Section(NamedTuple):
 
     anchor: str
     benchmark: Benchmark
-    headline: Table
-    every_metric: Table
-    per_seed: Table
-    significance: str
+    choices: tuple[Choice, ...]
+    families: tuple[Family, ...]
     protocol: Protocol
 
     @property
@@ -33,6 +44,37 @@ class Section(NamedTuple):
         seeds = len(self.benchmark.seeds)
         tasks = f", {self.benchmark.tasks} tasks" if self.benchmark.tasks else ""
         return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {seeds} seed{'s' if seeds > 1 else ''}"
+
+    @property
+    def headline(self) -> Table:
+        """Variant by metric."""
+        return headline(self.benchmark)
+
+    @property
+    def every_metric(self) -> Table:
+        """Metric by variant."""
+        return every_metric(self.benchmark)
+
+    @property
+    def per_seed(self) -> Table:
+        """Run by metric."""
+        return per_seed(self.benchmark)
+
+    @property
+    def significance(self) -> str:
+        """What the seeds allow to be claimed, in one sentence."""
+        return significance(self.benchmark, is_tested=bool(self.families))
+
+    @property
+    def comparisons(self) -> tuple[Shown, ...]:
+        """One table of tests per metric, `acc` first."""
+        return shown(self.families)
+
+    @property
+    def selections(self) -> tuple[Shown, ...]:
+        """One table per grid that a variant was chosen from."""
+        grids = [choice for choice in self.choices if choice.is_grid]
+        return tuple(Shown(grid.method, grid.reason, selection_table(grid)) for grid in grids)
 
 
 class Page(NamedTuple):
@@ -43,6 +85,10 @@ class Page(NamedTuple):
     facts: tuple[tuple[str, str], ...]
     notices: tuple[Notice, ...]
     sections: tuple[Section, ...]
+    standings: tuple[Standing, ...]
+    against: tuple[Against, ...]
+    cautions: tuple[Notice, ...]
+    provenance: Provenance
     versions: dict[str, str]
     glossary: tuple[Metric, ...]
 
@@ -53,27 +99,36 @@ class Page(NamedTuple):
         return f"{plan}\ncontilab run\ncontilab report {self.study.name}"
 
 
-def page(store: Store, study: Study, runs: Sequence[RunReport]) -> Page:
-    """Return the report of *study*."""
-    arranged = benchmarks(runs)
-    sections = tuple(_section(store, place, benchmark) for place, benchmark in enumerate(arranged, 1))
-    said = tuple(notices(runs, arranged))
-    return Page(study, question(study.manifest), _facts(runs, arranged), said, sections, _versions(runs), _glossary())
+def page(
+    store: Store,
+    study: Study,
+    runs: Sequence[RunReport],
+    *,
+    baseline: str = "",
+    other: tuple[str, Sequence[RunReport]] | None = None,
+) -> Page:
+    """Return the report of *study*. baseline: what methods are compared with; other: name and runs of a second study."""
+    arranged, varied = benchmarks(runs), factors(study)
+    sections = tuple(_section(store, place, benchmark, varied, baseline) for place, benchmark in enumerate(arranged, 1))
+    found = [Found(s.benchmark, s.protocol, s.choices, s.families) for s in sections]
+    return Page(
+        study=study,
+        question=question(study.manifest),
+        facts=_facts(runs, arranged),
+        notices=tuple(notices(runs, arranged)),
+        sections=sections,
+        standings=standings(found),
+        against=against(store, arranged, benchmarks(other[1]), other[0]) if other else (),
+        cautions=tuple(cautions(found, store.mismatches())),
+        provenance=provenance(store, study, runs, arranged),
+        versions=versions(runs),
+        glossary=tuple(metrics_of(runs).values()),
+    )
 
 
-def figures(section: Section) -> list[Drawing]:
-    """Draw the figures of *section*; matplotlib is needed."""
-    from contilab.report.figures.bars import bars
-    from contilab.report.figures.curves import curves
-    from contilab.report.figures.heatmap import heatmaps
-    from contilab.report.figures.svg import styled
-
-    with styled():
-        drawn = (
-            make(f"{section.anchor}-{name}", section.benchmark)
-            for name, make in (("curves", curves), ("bars", bars), ("matrices", heatmaps))
-        )
-        return [drawing for drawing in drawn if drawing]
+def shown(found: Sequence[Family]) -> tuple[Shown, ...]:
+    """Return *found* as tables with what is said of each."""
+    return tuple(Shown(one.metric.name, statement(one), comparison_table(one)) for one in found)
 
 
 def question(manifest: str) -> str:
@@ -90,10 +145,11 @@ def question(manifest: str) -> str:
     return " ".join(filter(None, lines))
 
 
-def _section(store: Store, place: int, benchmark: Benchmark) -> Section:
+def _section(store: Store, place: int, benchmark: Benchmark, varied: frozenset[str], baseline: str) -> Section:
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in benchmark.preset)
-    tables = headline(benchmark), every_metric(benchmark), per_seed(benchmark)
-    return Section(f"b{place}-{name}", benchmark, *tables, significance(benchmark), protocol(store, benchmark))
+    chosen = choices(benchmark, varied)
+    tested = families(benchmark, chosen, baseline)
+    return Section(f"b{place}-{name}", benchmark, chosen, tested, protocol(store, benchmark))
 
 
 def _facts(runs: Sequence[RunReport], arranged: Sequence[Benchmark]) -> tuple[tuple[str, str], ...]:
@@ -108,15 +164,3 @@ def _facts(runs: Sequence[RunReport], arranged: Sequence[Benchmark]) -> tuple[tu
         ("cells", str(cells)),
         ("seeds", str(len({run.seed for run in runs}))),
     )
-
-
-def _versions(runs: Sequence[RunReport]) -> dict[str, str]:
-    found: dict[str, dict[str, None]] = {}
-    for run in runs:
-        for name, version in run.circumstances.get("versions", {}).items():
-            found.setdefault(name, {})[str(version)] = None
-    return {name: ", ".join(sorted(values)) for name, values in sorted(found.items())}
-
-
-def _glossary() -> tuple[Metric, ...]:
-    return tuple(map(metric, METRICS))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from contilab.report.benchmark import Benchmark, plain
+from contilab.report.benchmark import Benchmark, Variant, plain
 from contilab.store.store import Store
 
 
@@ -16,11 +16,16 @@ class Protocol(NamedTuple):
 
 def protocol(store: Store, benchmark: Benchmark) -> Protocol:
     """Return the settings of the cells of *benchmark* by dotted key; seeds are no setting."""
-    cells = {variant.label: _flat(store.run(variant.runs[0].rid).config) for variant in benchmark.variants if variant.runs}
+    cells = {variant.label: settings(store, variant) for variant in benchmark.variants if variant.runs}
     first = next(iter(cells.values()), {})
     shared = {key: value for key, value in first.items() if all(cell.get(key) == value for cell in cells.values())}
     own = {label: {key: value for key, value in cell.items() if key not in shared} for label, cell in cells.items()}
     return Protocol(shared, own)
+
+
+def settings(store: Store, variant: Variant) -> dict[str, str]:
+    """Return the settings of *variant* by dotted key."""
+    return _flat(store.run(variant.runs[0].rid).config)
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -1,13 +1,14 @@
 """What a study left: one entry per planned run, with its metrics, or with why it has none."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from contilab.metrics.compute import compute
-from contilab.metrics.contract import Absent, Value
-from contilab.metrics.table import METRICS
+from contilab.metrics.contract import Absent, Metric, Value
+from contilab.metrics.table import METRICS, metric
 from contilab.records.outcome import Arrays, read_record, read_tensors
 from contilab.records.record import Record
+from contilab.report.derived import read_derived
 from contilab.spec.study import Cell, Study
 from contilab.store.result import altered, complete
 from contilab.store.status import RunStatus, study_status
@@ -20,7 +21,8 @@ class RunReport(NamedTuple):
     state: "finished", "diverged", "damaged", or how far it is (waiting, running, cancelled, quarantined);
     *problem* says what kept it from a result. values: every metric by name.
     circumstances: versions, device, precision, threads, execution and members.
-    attempt: names the attempt that trained it, together with the other runs of its group.
+    attempt: names the attempt that trained it, together with the other runs of its group. derived: metrics that were
+    computed later and are in no menu; their values are among the others.
     """
 
     cell: Cell
@@ -32,6 +34,7 @@ class RunReport(NamedTuple):
     record: Record | None = None
     circumstances: Mapping[str, Any] = {}
     attempt: str = ""
+    derived: Mapping[str, Metric] = {}
 
     @property
     def name(self) -> str:
@@ -54,11 +57,18 @@ def read_runs(store: Store, study: Study) -> list[RunReport]:
     ]
 
 
+def metrics_of(runs: Iterable[RunReport]) -> dict[str, Metric]:
+    """Return every metric that *runs* may have, by name: those of the menu, then those that were computed later."""
+    later = {name: item for run in runs for name, item in run.derived.items()}
+    return {name: metric(name) for name in METRICS} | later
+
+
 class _Result(NamedTuple):
     record: Record
     tensors: Arrays
     circumstances: Mapping[str, Any]
     attempt: str
+    derived: Mapping[str, tuple[Metric, Value]]
 
 
 def _read(store: Store, rid: str) -> _Result | str:
@@ -71,9 +81,10 @@ def _read(store: Store, rid: str) -> _Result | str:
     if names:
         return f"{', '.join(names)} is not what was published"
     try:
-        return _Result(read_record(directory), read_tensors(directory), manifest.circumstances, f"{manifest.gid}.{manifest.n}")
+        record, tensors = read_record(directory), read_tensors(directory)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"this version cannot read its record: {error}"
+    return _Result(record, tensors, manifest.circumstances, f"{manifest.gid}.{manifest.n}", read_derived(store, rid))
 
 
 def _why(damage: _Result | str, status: RunStatus) -> tuple[str, str]:
@@ -91,9 +102,13 @@ def _without(cell: Cell, seed: int, rid: str, state: str, problem: str) -> RunRe
 
 def _computed(cell: Cell, seed: int, rid: str, result: _Result, cumulative: Record | None) -> RunReport:
     values = compute(result.record, result.tensors, cumulative=cumulative)
+    later = {name: found for name, found in result.derived.items() if name not in values}
+    values |= {name: value for name, (_, value) in later.items()}
     lost = result.record.diverged
     problem = f"non-finite loss in task {lost['task']} at step {lost['step']}" if lost else ""
-    return RunReport(cell, seed, rid, result.record.state, problem, values, result.record, result.circumstances, result.attempt)
+    found = RunReport(cell, seed, rid, result.record.state, problem, values, result.record)
+    derived = {name: item for name, (item, _) in later.items()}
+    return found._replace(circumstances=result.circumstances, attempt=result.attempt, derived=derived)
 
 
 def _cumulative(study: Study, cell: Cell, seed: int, results: Mapping[str, _Result]) -> Record | None:

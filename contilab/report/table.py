@@ -1,14 +1,14 @@
 """Tables of a report, independent of how they are written: columns, lines of cells, and notes that cells refer to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from contilab.metrics.contract import Absent, Metric
-from contilab.metrics.table import METRICS, metric
+from contilab.metrics.contract import Absent, Metric, Value
+from contilab.metrics.table import metric
 from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.numbers import number
-from contilab.report.runs import RunReport
+from contilab.report.statistics.effect import outliers
 from contilab.report.summary import Summary
 from contilab.store.layout import short
 
@@ -24,12 +24,17 @@ class Column(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A cell: its value as text, what stands below it (sd and n), marks of notes, and a share of 1 to draw, if any."""
+    """A cell: its value as text, what stands below it (sd and n), marks of notes, and a share of 1 to draw, if any.
+
+    tip: what is shown on demand, such as the values of the seeds, one per line. sort: the number it is sorted by.
+    """
 
     text: str
     detail: str = ""
     marks: tuple[str, ...] = ()
     share: float | None = None
+    tip: str = ""
+    sort: float | None = None
 
 
 class Line(NamedTuple):
@@ -82,14 +87,14 @@ def headline(benchmark: Benchmark) -> Table:
 
 
 def every_metric(benchmark: Benchmark) -> Table:
-    """Return metric by variant: mean, sd and n of everything that is computed."""
+    """Return metric by variant: mean, sd and n of everything that is computed; what no variant has is named in a note."""
     notes = Notes()
+    found = [item for item in benchmark.metrics.values() if any(variant.summary(item.name).n for variant in benchmark.variants)]
     lines = tuple(
-        Line(item.name, item.unit, tuple(_summary(variant, item, notes) for variant in benchmark.variants))
-        for item in map(metric, METRICS)
+        Line(item.name, item.unit, tuple(_summary(variant, item, notes) for variant in benchmark.variants)) for item in found
     )
     columns = tuple(Column(variant.label) for variant in benchmark.variants)
-    return Table("metric", columns, lines, notes.items)
+    return Table("metric", columns, lines, (*notes.items, *_left_out(benchmark, found)))
 
 
 def per_seed(benchmark: Benchmark) -> Table:
@@ -97,9 +102,9 @@ def per_seed(benchmark: Benchmark) -> Table:
     notes = Notes()
     metrics = _measured(benchmark)
     lines = tuple(
-        Line(variant.label, "", (Entry(str(run.seed)), Entry(run.state), *_values(run, metrics, notes), Entry(short(run.rid))))
+        Line(variant.label, "", (Entry(str(run.seed), sort=run.seed), Entry(run.state), *values, Entry(short(run.rid))))
         for variant in benchmark.variants
-        for run in variant.runs
+        for run, values in zip(variant.runs, _values(variant, metrics, notes), strict=True)
     )
     columns = (
         Column("seed"),
@@ -115,6 +120,15 @@ def _measured(benchmark: Benchmark) -> list[Metric]:
     return [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
 
 
+def _left_out(benchmark: Benchmark, found: Sequence[Metric]) -> Iterable[tuple[str, str]]:
+    """Return a note per reason, with the metrics that no variant has for it."""
+    reasons: dict[str, list[str]] = {}
+    for item in benchmark.metrics.values():
+        if item not in found and benchmark.fewest_seeds:
+            reasons.setdefault(benchmark.variants[0].summary(item.name).reasons[0], []).append(item.name)
+    return [("", f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
+
+
 def _column(item: Metric) -> Column:
     better = {True: "higher", False: "lower", None: ""}[item.higher_is_better]
     return Column(item.name, item.summary, better)
@@ -127,7 +141,8 @@ def _summary(variant: Variant, item: Metric, notes: Notes) -> Entry:
         return Entry("–", "", marks)
     share = found.mean if item.name == "acc" else None
     detail = _groups(found, item.unit) if item.is_of_group else spread(found.sd, found.n, len(variant.runs), item.unit)
-    return Entry(number(found.mean, item.unit), detail, marks, share)
+    tip = "" if item.is_of_group else seed_values(variant.by_seed(item.name), lambda value: number(value, item.unit))
+    return Entry(number(found.mean, item.unit), detail, marks, share, tip, found.mean)
 
 
 def spread(sd: float | None, n: int, planned: int, unit: str) -> str:
@@ -145,10 +160,31 @@ def _groups(found: Summary, unit: str) -> str:
     return groups if found.sd is None else f"sd {number(found.sd, unit)}, {groups}"
 
 
-def _values(run: RunReport, metrics: Sequence[Metric], notes: Notes) -> Iterable[Entry]:
-    for item in metrics:
-        value = run.values[item.name]
-        yield Entry("–", "", notes.mark([value.reason])) if isinstance(value, Absent) else Entry(number(value, item.unit))
+def _values(variant: Variant, metrics: Sequence[Metric], notes: Notes) -> Iterable[tuple[Entry, ...]]:
+    """Return the entries of each run; a value that stands apart from those of the other seeds is marked."""
+    columns = [variant.values(item.name) for item in metrics]
+    apart = [iter(outliers([value for value in column if not isinstance(value, Absent)])) for column in columns]
+    for row in zip(*columns, strict=True) if columns else [()] * len(variant.runs):
+        yield tuple(
+            Entry("–", "", notes.mark([value.reason]))
+            if isinstance(value, Absent)
+            else Entry(number(value, item.unit), "outlier" if next(far) else "", sort=value)
+            for value, item, far in zip(row, metrics, apart, strict=True)
+        )
+
+
+def seed_values(values: Mapping[int, Value], write: Callable[[float], str]) -> str:
+    r"""Return values by seed for a tooltip, one line each; those that stand apart from the others are said to.
+
+    >>> seed_values({0: 0.5, 1: Absent("no")}, "{:.2f}".format)
+    'seed 0: 0.50\nseed 1: no'
+    """
+    apart = iter(outliers([value for value in values.values() if not isinstance(value, Absent)]))
+    lines = (
+        value.reason if isinstance(value, Absent) else write(value) + (" (outlier)" if next(apart) else "")
+        for value in values.values()
+    )
+    return "\n".join(f"seed {seed}: {line}" for seed, line in zip(values, lines, strict=True))
 
 
 def _mixed(variant: Variant) -> str:

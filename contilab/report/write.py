@@ -1,18 +1,25 @@
 """Writing the report of a study: tables for programs, a page for people."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from contilab.errors import UsageError
+from contilab.report.comparison_table import FIELDS, comparison_rows
+from contilab.report.drawings import drawings
+from contilab.report.figures.svg import Drawing
+from contilab.report.latex import latex
 from contilab.report.markdown import markdown
-from contilab.report.page import Page, figures, page
+from contilab.report.page import Page, page
 from contilab.report.page_html import page_html
 from contilab.report.replace import replace
-from contilab.report.rows import absent_csv, results_csv
+from contilab.report.rows import absent_csv, csv_of, results_csv, rows
 from contilab.report.runs import RunReport, read_runs
-from contilab.store.store import open_store
+from contilab.report.selection import selected, selection_json
+from contilab.store.store import Store, open_store
 
-NEEDED = ("jinja2", "matplotlib")  # the extra [report]
+NEEDED = ("jinja2", "matplotlib", "scipy")  # the extra [report]
 
 
 class Written(NamedTuple):
@@ -31,25 +38,28 @@ class Written(NamedTuple):
     left_out: str
 
 
-def write_report(store_root: Path, study: str, out: Path | None = None) -> Written:
+def write_report(
+    store_root: Path, study: str, out: Path | None = None, *, baseline: str = "", compare: str = "", is_latex: bool = False
+) -> Written:
     """Write the report of *study* into *out* (default: reports/<study> of the store), each file replaced in one step.
 
-    UsageError if there is no such study. Without the extra [report] the tables and report.md are still written.
+    baseline: method or cell that the others are compared with (naive, else the first). compare: another study of the store,
+    to set each cell beside the same cell there. is_latex: tables.tex besides. UsageError if there is no such study or
+    baseline. Without the extra [report] the tables and report.md are still written.
     """
     store = open_store(store_root)
-    plan = store.study(study)
-    runs = read_runs(store, plan)
-    made = page(store, plan, runs)
+    runs, made = report_of(store, study, baseline=baseline, compare=compare)
     lacking = [name for name in NEEDED if find_spec(name) is None]
-    drawings = {} if lacking else {section.anchor: figures(section) for section in made.sections}
+    found: dict[str, list[Drawing]] = {} if lacking else drawings(made)
     files = {
-        "results.csv": results_csv(study, runs),
-        "absent.csv": absent_csv(runs),
-        **{f"figures/{item.key}.svg": item.svg.encode() for found in drawings.values() for item in found},
-        "report.md": markdown(made, drawings).encode(),
+        **tables(made, runs),
+        **{f"figures/{item.key}.svg": item.svg.encode() for group in found.values() for item in group},
+        "report.md": markdown(made, found).encode(),
     }
     if not lacking:
-        files["report.html"] = page_html(made, drawings).encode()
+        files["report.html"] = page_html(made, found).encode()
+    if is_latex:
+        files["tables.tex"] = latex(made).encode()
     directory = out or store.reports_dir(study)
     for name, data in files.items():
         replace(directory / name, data)
@@ -57,3 +67,27 @@ def write_report(store_root: Path, study: str, out: Path | None = None) -> Writt
     missing = tuple(run.name for run in runs if run.record is None)
     written = tuple(directory / name for name in files)
     return Written(written[-1], directory, written, tuple(runs), made, missing, left_out)
+
+
+def report_of(store: Store, study: str, *, baseline: str = "", compare: str = "") -> tuple[list[RunReport], Page]:
+    """Return the runs of *study* and its report as a value."""
+    plan = store.study(study)
+    other = (compare, read_runs(store, store.study(compare))) if compare else None
+    runs = read_runs(store, plan)
+    made = page(store, plan, runs, baseline=baseline, other=other)
+    if baseline and made.sections and not any(section.families for section in made.sections):
+        found = ", ".join(sorted({run.cell.method for run in runs}))
+        raise UsageError("--baseline", f'nothing can be compared with "{baseline}"', hint=f"the methods are {found}")
+    return runs, made
+
+
+def tables(made: Page, runs: Sequence[RunReport]) -> dict[str, bytes]:
+    """Return the tables for programs: what was measured, why a value is absent, comparisons, and choices of variants."""
+    chosen = selected(choice for section in made.sections for choice in section.choices)
+    compared = [row for section in made.sections for row in comparison_rows(section.benchmark, section.families)]
+    return {
+        "results.csv": results_csv(rows(made.study.name, runs, chosen)),
+        "absent.csv": absent_csv(runs),
+        "comparisons.csv": csv_of(FIELDS, compared),
+        "selection.json": selection_json({section.benchmark.preset: section.choices for section in made.sections}),
+    }

@@ -62,8 +62,9 @@ def outcome(run, diverged=None):
         accuracy=rows,
         baseline=[0.25] * TASKS,
         accuracy_all_rows=[[value or 0.0 for value in row] for row in rows],
+        validation=rows,
         diverged=diverged,
-        cost=Cost(train_steps=40, seconds_group=2.0, members=2, steps_per_second=[20.0] * TASKS),
+        cost=Cost(train_steps=40, flops=10**6, seconds_group=2.0, members=2, steps_per_second=[20.0] * TASKS),
     )
     confidence = np.full(predicted.shape, 0.8, dtype=np.float32)
     return Outcome(run.rid, record, {"target": target, "prediction": predicted, "confidence": confidence}, {})
@@ -81,7 +82,7 @@ def publish(store, run, diverged=None, **circumstances):
     assert publish_dir(temp, store.result_dir(run.rid), facts, compared=frozenset(COMPARED))
 
 
-def add_study(store, cells, manifest=HOSTILE, values=()):
+def add_study(store, cells, manifest=HOSTILE, values=(), name="tiny"):
     """Plan a study of *cells*: (preset, method, seeds, settings, scenario); return its runs by (cell, seed)."""
     runs, planned_cells = {}, []
     for place, (preset, method, seeds, settings, scenario) in enumerate(cells):
@@ -92,7 +93,7 @@ def add_study(store, cells, manifest=HOSTILE, values=()):
         facts = {"preset": preset, "benchmark": "synthetic", "scenario": scenario, "method": method}
         planned_cells.append(Cell(**facts, sweep=sweep, execution=Execution(), runs=rids))
     store.add_runs(runs.values())
-    store.add_study(Study(name="tiny", manifest=manifest, values=tuple(values), cells=tuple(planned_cells)))
+    store.add_study(Study(name=name, manifest=manifest, values=tuple(values), cells=tuple(planned_cells)))
     return runs
 
 
@@ -149,3 +150,14 @@ def new_study(tmp_path):
         return store
 
     return make
+
+
+@pytest.fixture
+def add_second():
+    """A function that plans a study named second in a store, and publishes its results."""
+
+    def add(store, cells):
+        for run in add_study(store, cells, manifest="name = 'second'\n", name="second").values():
+            publish(store, run)
+
+    return add

@@ -1,7 +1,12 @@
 """report.html and report.md: complete, self-contained, and safe to open."""
 
+import base64
+import hashlib
 import html.parser
 import re
+from pathlib import Path
+
+import contilab.report
 
 
 class Outline(html.parser.HTMLParser):
@@ -48,13 +53,42 @@ class TestPage:
         assert ("html", "lang", "en") in outline.attributes
 
     def test_it_loads_nothing(self, page):
-        """No element names a place outside the page, no style imports one, and there is no script."""
+        """No element names a place outside the page, no style imports one, and the policy forbids the rest."""
         outline = Outline(page)
         links = [value for _, name, value in outline.attributes if name in ("src", "href", "xlink:href", "data", "action")]
 
-        assert {"script", "iframe", "link", "object", "img"}.isdisjoint(outline.tags)
+        assert {"iframe", "link", "object", "img"}.isdisjoint(outline.tags)
         assert all(value.startswith("#") for value in links)
         assert not re.search(r"@import|url\((?!#)", page)
+
+    def test_only_our_script_runs(self, page):
+        """There is one script, the one of the package, and the policy of the page names its digest and no other."""
+        [script] = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        [policy] = [value for _, name, value in Outline(page).attributes if name == "content" and "default-src" in value]
+
+        assert script == (Path(contilab.report.__file__).parent / "report.js").read_text()
+        assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+    def test_values_of_the_seeds_stand_behind_a_mean(self, page):
+        """A mean carries the value of each seed, with the reason of those that have none, and the number it sorts by."""
+        titles = [value for tag, name, value in Outline(page).attributes if (tag, name) == ("td", "title")]
+
+        assert "seed 0: 0.7910\nseed 1: the run diverged in task 2 at step 40\nseed 2: 0.7710" in titles
+        assert 'data-sort="0.781"' in page
+
+    def test_tests_stand_with_their_family(self, page):
+        """Comparisons name baseline, metric, size of the family and what their seeds allow."""
+        assert "acc, each method minus naive, paired by seed; one Holm family of 3 tests." in page
+        assert "none can be significant at .05 after Holm: 3 tests need 7 seeds" in page
+        assert "cannot be significant" in page
+
+    def test_sections_tell_what_was_run_and_what_to_mind(self, page):
+        """Plan, data and circumstances stand with the runs behind them; what limits the numbers has a section of its own."""
+        assert "synthetic, SHA-256 " + "0" * 64 in page
+        assert "fp32 (13 runs)" in page
+        assert "1 diverged" in page
+        assert "Too few seeds: no test of these tables can reach .05 after Holm" in page
 
     def test_texts_of_a_study_stay_texts(self, page):
         """A manifest, a setting and an error that hold HTML are shown as they are written."""
@@ -67,7 +101,7 @@ class TestPage:
         outline = Outline(page)
         said = [value for tag, name, value in outline.attributes if tag == "svg" and name == "aria-label"]
 
-        assert len(said) == 6
+        assert len(said) == 8
         assert "naive from 0.97 to 0.34" in said[0]
         assert all(("svg", "role", "img") in outline.attributes for _ in said)
 
@@ -115,7 +149,7 @@ class TestMarkdown:
         text = (written.directory / "report.md").read_text()
         figures = re.findall(r"\]\((figures/[^)]*\.svg)\)", text)
 
-        assert len(figures) == 6
+        assert len(figures) == 8
         assert all((written.directory / name).is_file() for name in figures)
         assert "| naive (mixed: torch 2.6.0 and 2.7.1) |" in text
         assert "\n- (a) one row only\n" in text

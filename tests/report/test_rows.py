@@ -17,7 +17,7 @@ class TestTables:
         """Who the run is, one column per swept key, its state, then every metric, `acc` first."""
         header = next(csv.reader(io.StringIO((written.directory / "results.csv").read_text())))
 
-        first = ["study", "run", "preset", "scenario", "method", "seed", "method.strength", "method.note", "state"]
+        first = ["study", "run", "preset", "scenario", "method", "seed", "method.strength", "method.note", "state", "selected"]
         assert header == [*first, *METRICS]
 
     def test_values_read_back_as_they_were(self, store, written):

@@ -5,6 +5,8 @@ import pytest
 from contilab.errors import EnvironmentFault
 from contilab.report.write import write_report
 
+TABLES = ["results.csv", "absent.csv", "comparisons.csv", "selection.json"]
+
 
 class TestFiles:
     """How files are written."""
@@ -37,7 +39,7 @@ class TestFiles:
         done = write_report(store.root, "tiny", tmp_path)
 
         assert done.left_out == "report.html and figures need matplotlib: pip install 'contilab[report]'"
-        assert [path.name for path in done.files] == ["results.csv", "absent.csv", "report.md"]
+        assert [path.name for path in done.files] == [*TABLES, "report.md"]
 
     def test_a_folder_that_cannot_be_written(self, new_study, tmp_path):
         """A file where the folder should be gets a sentence with the way out."""

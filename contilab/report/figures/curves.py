@@ -1,5 +1,6 @@
-"""Accuracy over tasks: a thin line per seed, a thick one for their mean; joint training, one stage, as a level."""
+"""Accuracy over tasks: a thin line per seed, a thick one for their mean with its interval; joint training as a level."""
 
+from collections.abc import Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import colour, marker, style
+from contilab.report.statistics.interval import t_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +29,9 @@ def curves(key: str, benchmark: Benchmark) -> Drawing | None:
     axes.grid(visible=True, axis="y")
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
-    caption = "Mean accuracy over the tasks learned so far. Thin lines: one seed each; thick lines: their mean."
+    caption = (
+        "Mean accuracy over the tasks learned so far. Thin lines: one seed; thick lines: their mean, with 95 % t interval."
+    )
     return draw(key, caption, _words([(variant, found) for _, variant, found in drawn]), figure)
 
 
@@ -54,6 +58,13 @@ def _lines(axes: "Axes", tasks: int, label: str, index: int, series: list[list[V
     elif not is_joint:
         line: dict[str, Any] = {"linewidth": 2, "linestyle": style(index), "marker": marker(index), "markersize": 4.5}
         axes.plot(places, _gaps(mean), label=label, **line, **look)
+        low, high = zip(*map(_interval, zip(*series, strict=True)), strict=True)
+        axes.fill_between(places, low, high, color=colour(index), alpha=0.12, linewidth=0)
+
+
+def _interval(stage: Iterable[Value]) -> tuple[float, float]:
+    found = t_interval([value for value in stage if not isinstance(value, Absent)])
+    return (float("nan"), float("nan")) if isinstance(found, Absent) else (max(found.low, 0.0), min(found.high, 1.0))
 
 
 def _gaps(values: list[float | None]) -> list[float]:

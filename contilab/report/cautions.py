@@ -1,0 +1,119 @@
+"""What to be careful about: everything that limits what the numbers of a study can show, each with where it applies."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from contilab.metrics.contract import Absent
+from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.comparison import Family, Paired
+from contilab.report.notices import Notice
+from contilab.report.protocol import Protocol
+from contilab.report.selection import Choice
+from contilab.report.statistics.effect import outliers
+from contilab.report.statistics.interval import HONEST_SEEDS
+from contilab.report.statistics.paired import seeds_needed
+from contilab.store.layout import short
+
+OWN = ("method.", "memory.", "numerics.", "data.")  # where methods may differ: their hyperparameters, and what follows
+
+
+class Found(NamedTuple):
+    """What is known of one benchmark."""
+
+    benchmark: Benchmark
+    protocol: Protocol
+    choices: Sequence[Choice]
+    families: Sequence[Family]
+
+
+Rule = Callable[[Found], Iterable[str]]
+
+
+def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]]) -> list[Notice]:
+    """Return the cautions of a study, the most serious first; those of missing runs and mixtures are notices of their own."""
+    known = {run.rid for one in found for run in one.benchmark.runs}
+    disagree = sorted({short(str(item["rid"])) for item in mismatches if item["rid"] in known})
+    rules = (
+        ("Two attempts at these runs disagree: their numbers cannot be repeated", [f"run {rid}" for rid in disagree]),
+        ("Too few seeds: no test of these tables can reach .05 after Holm", _each(found, _few_seeds)),
+        ("Fewer than ten seeds: bootstrap intervals are too narrow; read the t interval", _each(found, _narrow)),
+        ("The cells of one table differ in more than their method", _each(found, _protocol)),
+        ("EWC was capped: no publication has the cap, so a strength means something else than there", _each(found, _capped)),
+        ("Variants were compared without a choice on validation samples", _each(found, _unchosen)),
+        (
+            "Part of the training samples were held out for validation; published numbers use all of them",
+            _each(found, _held_out),
+        ),
+        ("Seeds that stand apart from the others (flagged, never dropped)", _each(found, _apart)),
+        ("Times are of groups of different sizes or machines: do not compare them", _each(found, _times)),
+    )
+    return [Notice(text, tuple(items)) for text, items in rules if items]
+
+
+def _each(found: Sequence[Found], rule: Rule) -> list[str]:
+    return [f"{one.benchmark.preset}: {text}" for one in found for text in rule(one)]
+
+
+def _few_seeds(one: Found) -> Iterable[str]:
+    for family in one.families[:1]:
+        made = [item.found for item in family.comparisons if isinstance(item.found, Paired)]
+        seeds, need = max((len(item.differences) for item in made), default=0), seeds_needed(family.size)
+        if made and seeds < need:
+            yield f"{seeds} seeds, {family.size} comparisons need {need}"
+    if not one.families and 0 < one.benchmark.fewest_seeds < seeds_needed(1):
+        yield f"{one.benchmark.fewest_seeds} seeds, a single comparison needs {seeds_needed(1)}"
+
+
+def _narrow(one: Found) -> Iterable[str]:
+    if one.families and 1 < one.benchmark.fewest_seeds < HONEST_SEEDS:
+        yield f"{one.benchmark.fewest_seeds} seeds"
+
+
+def _protocol(one: Found) -> Iterable[str]:
+    own = one.protocol.own
+    keys = dict.fromkeys(key for settings in own.values() for key in settings if not key.startswith(OWN))
+    for key in keys:
+        values = {label: settings.get(key, "none") for label, settings in own.items()}
+        yield f"{key} is {', '.join(f'{value} for {label}' for label, value in values.items())}"
+
+
+def _capped(one: Found) -> Iterable[str]:
+    for variant in one.benchmark.variants:
+        shares = [run.record.notes.get("ewc_capped_share") for run in variant.runs if run.record]
+        capped = [float(share) for share in shares if isinstance(share, int | float) and share > 0]
+        if capped:
+            yield f"{variant.label}, up to {100 * max(capped):.2g} % of the parameters in {len(capped)} seeds"
+
+
+def _unchosen(one: Found) -> Iterable[str]:
+    return [f"{choice.method}, {choice.reason}" for choice in one.choices if choice.chosen is None]
+
+
+def _held_out(one: Found) -> Iterable[str]:
+    share = one.protocol.shared.get("benchmark.validation", "")
+    if share not in ("", "0", "0.0"):
+        yield f"benchmark.validation = {share}"
+
+
+def _apart(one: Found) -> Iterable[str]:
+    for variant in one.benchmark.variants:
+        values = {seed: v for seed, v in variant.by_seed("acc").items() if not isinstance(v, Absent)}
+        far = [str(seed) for seed, is_far in zip(values, outliers(list(values.values())), strict=True) if is_far]
+        if far:
+            yield f"{variant.label}, acc of seed {', '.join(far)}"
+
+
+def _times(one: Found) -> Iterable[str]:
+    places = {place for variant in one.benchmark.variants for place in _places(variant)}
+    sizes = sorted({size for size, _ in places})
+    processors = sorted({processor for _, processor in places if processor})
+    if len(sizes) > 1:
+        yield f"groups of {', '.join(map(str, sizes))} runs"
+    if len(processors) > 1:
+        yield ", ".join(processors)
+
+
+def _places(variant: Variant) -> Iterable[tuple[int, str]]:
+    for run in variant.runs:
+        if run.record:
+            yield run.record.cost.members, str(run.circumstances.get("processor", ""))

@@ -1,0 +1,124 @@
+"""Is a method better than the baseline? Paired by seed, one family of tests per benchmark and metric, corrected by Holm.
+
+d_s = metric(method, seed s) - metric(baseline, seed s). A family holds every method that can be compared on one metric of
+one benchmark; its size is stated with its results.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from contilab.metrics.contract import Absent, Metric
+from contilab.metrics.table import metric
+from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.selection import Choice
+from contilab.report.statistics.effect import Effect, effect
+from contilab.report.statistics.family import holm
+from contilab.report.statistics.interval import Interval, bootstrap_interval, t_interval
+from contilab.report.statistics.paired import minimum_p, nonzero, sign_flip, wilcoxon
+
+LEVEL = 0.05
+METRICS = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
+BASELINE = "naive"  # unless the user names another one
+
+
+class Paired(NamedTuple):
+    """The tests of one method against the baseline. *minimum*: the least p that its differences allow."""
+
+    differences: dict[int, float]
+    effect: Effect
+    p: float
+    wilcoxon: float
+    minimum: float
+    bootstrap: Interval | Absent
+    t: Interval | Absent
+
+
+class Comparison(NamedTuple):
+    """One method against the baseline: what was found, or why nothing can be said; *adjusted* is p after Holm."""
+
+    label: str
+    found: Paired | Absent
+    adjusted: float = 1.0
+
+
+class Family(NamedTuple):
+    """All comparisons with *baseline* on one metric of one benchmark."""
+
+    metric: Metric
+    baseline: str
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def size(self) -> int:
+        """How many tests the family holds: what Holm corrects for."""
+        return sum(not isinstance(item.found, Absent) for item in self.comparisons)
+
+    def verdict(self, comparison: Comparison) -> str:
+        """Return what may be said of *comparison*; "" if it was not made."""
+        if isinstance(comparison.found, Absent):
+            return ""
+        if comparison.adjusted <= LEVEL:
+            return "significant"
+        return "cannot be significant" if self._is_hopeless(comparison.found) else "not significant"
+
+    def _is_hopeless(self, found: Paired) -> bool:
+        """Whether its seeds allow no p below the level, or those of no member allow Holm's first step."""
+        least = min(item.found.minimum for item in self.comparisons if not isinstance(item.found, Absent))
+        return found.minimum > LEVEL or self.size * least > LEVEL
+
+
+def families(benchmark: Benchmark, chosen: Sequence[Choice], baseline: str = "") -> tuple[Family, ...]:
+    """Return a family per metric; none without a baseline, or with nothing beside it.
+
+    *baseline* is a method or the label of a variant; "" is naive, else the first method of the manifest.
+    """
+    candidates = [variant for choice in chosen for variant in choice.candidates]
+    base = _baseline(candidates, baseline)
+    others = [variant for variant in candidates if variant is not base]
+    if base is None or not others:
+        return ()
+    measured = [item for item in map(metric, METRICS) if any(variant.summary(item.name).n for variant in benchmark.variants)]
+    return tuple(family(item, [(base, variant) for variant in others], base.label) for item in measured)
+
+
+def family(item: Metric, pairs: Sequence[tuple[Variant, Variant]], baseline: str) -> Family:
+    """Return the comparisons on one metric of *pairs*, each a baseline and what is compared with it."""
+    found = [_compared(item, base, variant) for base, variant in pairs]
+    adjusted = iter(holm([result.p for result in found if isinstance(result, Paired)]))
+    comparisons = tuple(
+        Comparison(variant.label, result, next(adjusted)) if isinstance(result, Paired) else Comparison(variant.label, result)
+        for (_, variant), result in zip(pairs, found, strict=True)
+    )
+    return Family(item, baseline, comparisons)
+
+
+def paired(differences: dict[int, float], item: Metric) -> Paired:
+    """Return all tests of *differences* by seed; at least one is needed."""
+    d = list(differences.values())
+    least = minimum_p(len(nonzero(d)))
+    size = effect(d, higher_is_better=item.higher_is_better is not False)
+    return Paired(differences, size, sign_flip(d), wilcoxon(d), least, bootstrap_interval(d), t_interval(d))
+
+
+def _compared(item: Metric, base: Variant, variant: Variant) -> Paired | Absent:
+    ours, theirs = variant.by_seed(item.name), base.by_seed(item.name)
+    differences, reasons = dict[int, float](), []
+    for seed in sorted(ours.keys() & theirs.keys()):
+        a, b = ours[seed], theirs[seed]
+        if isinstance(a, Absent):
+            reasons.append(a.reason)
+        elif isinstance(b, Absent):
+            reasons.append(f"{base.label}: {b.reason}")
+        else:
+            differences[seed] = a - b
+    if not differences:
+        return Absent(reasons[0] if reasons else "no seed in common")
+    return paired(differences, item)
+
+
+def _baseline(candidates: Sequence[Variant], name: str) -> Variant | None:
+    wanted = name or BASELINE
+    for variant in candidates:
+        if wanted in (variant.label, variant.runs[0].cell.method):
+            return variant
+    return None if name or not candidates else candidates[0]

@@ -1,0 +1,76 @@
+"""Sweep curves: for each grid, the score on validation samples and on test samples at every point, the chosen one marked."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from contilab.metrics.contract import Absent
+from contilab.report.benchmark import plain
+from contilab.report.figures.svg import Drawing, draw, new_figure
+from contilab.report.figures.theme import INK, colour
+from contilab.report.selection import CRITERION, Choice, Point
+from contilab.report.statistics.interval import t_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN = (CRITERION, "acc")
+COLUMNS = 3  # grids side by side
+
+
+def sweep(key: str, choices: Sequence[Choice]) -> Drawing | None:
+    """Return the figure, or None if no grid has a value."""
+    grids = [choice for choice in choices if choice.is_grid and any(point.variant.summary("acc").n for point in choice.points)]
+    if not grids:
+        return None
+    lines = -(-len(grids) // COLUMNS)
+    figure = new_figure(2.9 * lines)
+    grid = figure.subplots(lines, COLUMNS, squeeze=False, sharey=True).ravel()
+    for place, axes in enumerate(grid):
+        if place < len(grids):
+            _panel(axes, grids[place])
+        else:
+            axes.set_axis_off()
+    grid[0].legend(loc="best")
+    caption = (
+        "Mean accuracy at each point of the grid, with 95 % t intervals over seeds. The dotted line marks what was chosen on "
+        "validation samples; test accuracy is shown, not used."
+    )
+    return draw(key, caption, _words(grids), figure)
+
+
+def _panel(axes: "Axes", choice: Choice) -> None:
+    for index, name in enumerate(SHOWN):
+        found = [(place, values) for place, point in enumerate(choice.points) if (values := _values(point, name))]
+        places, means = [place for place, _ in found], [fmean(values) for _, values in found]
+        look = {"color": colour(index), "marker": "os"[index], "linestyle": ("-", "--")[index]}
+        axes.plot(places, means, label=name, linewidth=1.6, markersize=4.5, **look)  # type: ignore[arg-type]  # each is text
+        for place, values in found:
+            if not isinstance(interval := t_interval(values), Absent):
+                axes.plot([place, place], interval, color=colour(index), linewidth=1, alpha=0.6)
+    if choice.chosen:
+        chosen = next(place for place, point in enumerate(choice.points) if point.variant is choice.chosen)
+        axes.axvline(chosen, color=INK, linewidth=0.9, linestyle=":")
+    axes.set_xticks(range(len(choice.points)), [_label(point) for point in choice.points])
+    axes.set_xlim(-0.4, len(choice.points) - 0.6)
+    axes.set_title(choice.method, loc="left")
+    axes.set_xlabel(", ".join(key.rpartition(".")[2] for key in choice.points[0].settings))
+    axes.grid(visible=True, axis="y")
+    axes.set_axisbelow(True)
+
+
+def _values(point: Point, name: str) -> list[float]:
+    return [value for value in point.variant.values(name) if not isinstance(value, Absent)]
+
+
+def _label(point: Point) -> str:
+    return ", ".join(plain(value) for value in point.settings.values())
+
+
+def _words(grids: Sequence[Choice]) -> str:
+    parts = []
+    for choice in grids:
+        scores = (f"{_label(p)}: {'none' if p.score.mean is None else f'{p.score.mean:.3f}'}" for p in choice.points)
+        chosen = f", chosen {choice.chosen.label}" if choice.chosen else ", none chosen"
+        parts.append(f"{choice.method}, {'; '.join(scores)}{chosen}")
+    return f"Line charts of the validation accuracy over each grid. {'. '.join(parts)}."
