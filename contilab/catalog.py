@@ -16,7 +16,10 @@ BENCHMARKS = {
     "synthetic": "contilab.data.synthetic:ENTRY",
 }
 MODELS = {
+    "convnet": "contilab.models.convnet:ENTRY",
     "mlp": "contilab.models.mlp:ENTRY",
+    "resnet18": "contilab.models.resnet18:ENTRY",
+    "resnet18r": "contilab.models.resnet18r:ENTRY",
 }
 OPTIMISERS = {
     "adam": "contilab.optim.adam:ENTRY",

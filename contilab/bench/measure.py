@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from contilab import catalog
-from contilab.bench.load import ForeignLoad
 from contilab.data.contract import Source, Stream, Task
 from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.setup import Setup, initial_members, learner_of, prepare
+from contilab.hardware.neighbours import Neighbours
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
 
@@ -56,10 +56,10 @@ def measure(
     for count in members:
         setup = _setup(model, method=method, members=count, batch=batch, input_shape=input_shape, device=device)
         for execution in executions:
-            with ForeignLoad() as load:
+            with Neighbours() as load:
                 speed = count * batch / _seconds_per_step(setup, execution, rounds, seconds)
             threads = torch.get_num_threads()
-            rows.append(Row(model.name, method, execution, count, batch, threads, device, speed, load.value))
+            rows.append(Row(model.name, method, execution, count, batch, threads, device, speed, load.cores))
     return rows
 
 

@@ -1,49 +1,81 @@
 """What the engine chooses on this machine, and why; `env.json` keeps it next to each result."""
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
+from contilab import catalog
+from contilab.engine.choice.decide import Question, decide
+from contilab.engine.choice.form import Form, Table
+from contilab.engine.choice.offer import Asked, offered
+from contilab.engine.choice.trial import seconds_worth, try_out
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.executions.loop import loop
 from contilab.engine.executions.vmap import vmap
-from contilab.engine.setup import learner_of, source_of
+from contilab.engine.setup import Setup, learner_of, source_of
 from contilab.engine.step import Learner
 from contilab.hardware.device import Choice, choose_device
+from contilab.hardware.fingerprint import this_machine
+from contilab.hardware.profile import Profiles, Rate, Shape, written_out
 from contilab.spec.run import Run
-from contilab.spec.sections import Execution
+from contilab.spec.sections import Execution, Plugin
 
 EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap}
+COMPILED: dict[str, MakeExecution] = {}  # compiled forms of executions, under the name of the eager one
+TABLE = Table(EXECUTIONS, COMPILED)
 
 
 class Choices(NamedTuple):
-    """What was chosen. vmap_fallback: vmap would have been used, but the strategy cannot be vmapped."""
+    """What was chosen. vmap_fallback: vmap would have been used, but the strategy cannot be vmapped. warnings: for the user."""
 
     device: Choice
     execution: Choice
     precision: Choice
     compile: Choice
     vmap_fallback: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def make(self) -> MakeExecution:
+        """What builds the execution that was chosen, in its precision, compiled or not."""
+        return TABLE.maker(Form(self.execution.value, self.precision.value, self.compile.value))
 
 
-def choose(runs: Sequence[Run], execution: Execution, learner: Learner) -> Choices:
-    """Return the choices for *runs* trained together. Raises DeviceError if there is no such device."""
-    wanted = _wanted(execution.execution, len(runs), is_convolutional=learner.model.is_convolutional)
-    falls_back = wanted.value == "vmap" and not learner.strategy.is_vmappable
-    fallback = Choice("loop", f'the strategy "{runs[0].method.name}" cannot be vmapped')
+def choose(
+    runs: Sequence[Run],
+    execution: Execution,
+    learner: Learner,
+    *,
+    profiles: Profiles | None = None,
+    setup: Setup | None = None,
+) -> Choices:
+    """Return the choices for *runs* trained together.
+
+    *profiles*: what was measured before, and where to keep more. *setup*: of these runs; with it `auto` may measure for a
+    moment. Raises DeviceError if there is no such device, and UsageError if nothing that was asked for can train them.
+    """
+    device = choose_device(execution.device)
+    asked = Asked(execution.execution, runs[0].engine.precision, runs[0].engine.compile)
+    offer = offered(asked, learner, device.value, TABLE, method=runs[0].method.name, members=len(runs))
+    shape = shape_of(runs[0], learner, len(runs), device.value)
+    question = Question(offer.forms, offer.rule, shape, _own(shape, runs[0], learner), torch.get_num_threads())
+    verdict = decide(question, profiles or Profiles(), partial(_trial, setup) if setup else None)
     return Choices(
-        device=choose_device(execution.device),
-        execution=fallback if falls_back else wanted,
-        precision=Choice("fp32", "asked for" if runs[0].engine.precision == "fp32" else "the only one offered"),
-        compile=Choice("off", "asked for" if runs[0].engine.compile == "off" else "compilation is not offered"),
-        vmap_fallback=falls_back,
+        device=device,
+        execution=Choice(verdict.form.execution, offer.reason("execution", verdict)),
+        precision=Choice(verdict.form.precision, offer.reason("precision", verdict)),
+        compile=Choice(verdict.form.compile, offer.reason("compile", verdict)),
+        vmap_fallback=offer.vmap_fallback,
+        warnings=offer.warnings,
     )
 
 
-def environment(runs: Sequence[Run], execution: Execution) -> dict[str, Any]:
-    """Return the choices for *runs* trained together as plain tables; loads no data."""
-    choices = choose(runs, execution, learner_of(runs[0], source_of(runs[0])))
+def environment(runs: Sequence[Run], execution: Execution, profiles: Profiles | None = None) -> dict[str, Any]:
+    """Return the choices for *runs* trained together as plain tables; loads no data and measures nothing."""
+    choices = choose(runs, execution, learner_of(runs[0], source_of(runs[0])), profiles=profiles)
     named = {name: value._asdict() for name, value in choices._asdict().items() if isinstance(value, Choice)}
     return {**named, "vmap_fallback": choices.vmap_fallback, **_surroundings(len(runs))}
 
@@ -54,15 +86,42 @@ def circumstances(choices: Choices, members: int) -> dict[str, Any]:
     return {**named, **_surroundings(members)}
 
 
+def shape_of(run: Run, learner: Learner, members: int, device: str) -> Shape:
+    """Return what the speed of *members* runs like *run* depends on."""
+    return Shape(
+        machine=this_machine(),
+        device=torch.device(device).type,
+        model=run.model.name,
+        settings=model_settings(run.model),
+        features=_features(run, learner),
+        batch=run.train.batch,
+        members=members,
+    )
+
+
+def model_settings(model: Plugin) -> dict[str, Any]:
+    """Return the settings of *model* with every default written out."""
+    return written_out(catalog.entry("model", model.name).settings(**model.settings))
+
+
+def _trial(setup: Setup, forms: Sequence[Form]) -> tuple[Rate, ...]:
+    seconds = seconds_worth(setup)
+    return try_out(setup, forms, TABLE, seconds) if seconds else ()
+
+
+def _own(shape: Shape, run: Run, learner: Learner) -> Shape:
+    """Return *shape* with all that the short measurement rests on, which trains by the method and optimiser of the run."""
+    replayed = len(learner.strategy.replay) * (run.memory.batch if run.memory and run.memory.batch != "train" else 0)
+    detail = {"method": run.method.name, "optim": run.optim.name, "replayed": replayed, "threads": torch.get_num_threads()}
+    return shape._replace(detail=detail)
+
+
+def _features(run: Run, learner: Learner) -> int:
+    """Return how many numbers one input has: the same model takes other times for larger images."""
+    if run.benchmark.name in catalog.KINDS["benchmark"]:
+        return math.prod(source_of(run).input_shape)
+    return math.prod(next(iter(learner.model.table.values())).shape[1:])
+
+
 def _surroundings(members: int) -> dict[str, Any]:
     return {"members": members, "threads": torch.get_num_threads(), "torch": torch.__version__}
-
-
-def _wanted(asked: str, members: int, *, is_convolutional: bool) -> Choice:
-    if asked != "auto":
-        return Choice(asked, "asked for")
-    if members == 1:
-        return Choice("loop", "one member has nothing to share")
-    if is_convolutional:
-        return Choice("loop", "for small convolutional nets a member loop is 1.7 to 2.5 times as fast as vmap on a CPU")
-    return Choice("vmap", f"{members} members of a model of linear layers train together")

@@ -13,7 +13,7 @@ from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
 from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState, clone
-from contilab.engine.environment import EXECUTIONS, choose, circumstances
+from contilab.engine.environment import choose, circumstances
 from contilab.engine.evaluate import Exam, Marks, Row, evaluate, not_at_all, test_exam, validation_exam
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.exemplars import chosen
@@ -24,6 +24,8 @@ from contilab.engine.memory.memories import Memories
 from contilab.engine.setup import Setup, begun_anew, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
+from contilab.hardware.device import choose_device
+from contilab.hardware.profile import Profiles
 from contilab.models.contract import Params
 from contilab.records.outcome import Outcome
 from contilab.spec.run import Run
@@ -32,22 +34,31 @@ from contilab.strategies.contract import Importance, TaskEnd
 
 
 def train(
-    runs: Sequence[Run], execution: Execution, watch: Watch, *, resume: Mapping[str, bytes] | None = None
+    runs: Sequence[Run],
+    execution: Execution,
+    watch: Watch,
+    *,
+    resume: Mapping[str, bytes] | None = None,
+    profiles: Profiles | None = None,
 ) -> list[Outcome]:
     """Train *runs*, which are equal but for seeds and per-member settings, and return what each leaves, in order.
 
-    *resume*: the files of a snapshot of these runs, and maybe others, from which to go on.
+    *resume*: the files of a snapshot of these runs, and maybe others, from which to go on. *profiles*: what was measured of
+    this machine, for `auto`.
 
     Raises Stopped once *watch* says so, CheckpointMismatch if the snapshot does not fit, DataError and DeviceError where those
     are missing, and torch's errors unchanged.
     """
     source = source_of(runs[0])
     learner = learner_of(runs[0], source)
-    choices = choose(runs, execution, learner)
-    setup = prepare(runs, learner, source.load(), device=torch.device(choices.device.value))
+    device = choose_device(execution.device).value  # before the data are loaded: it may be refused
+    setup = prepare(runs, learner, source.load(), device=torch.device(device))
+    choices = choose(runs, execution, learner, profiles=profiles, setup=setup)
+    for warning in choices.warnings:
+        watch.log("not_as_asked", level="warning", reason=warning)
     watch.log("training", members=len(runs), execution=choices.execution.value, device=choices.device.value)
     named = circumstances(choices, len(runs))
-    return train_group(setup, EXECUTIONS[choices.execution.value], watch, resume=resume, named=named)
+    return train_group(setup, choices.make, watch, resume=resume, named=named)
 
 
 def train_group(

@@ -27,9 +27,12 @@ class Model(NamedTuple):
 
     table: every parameter's shape and initial distribution, in a fixed order; the engine draws each member's from its own seed.
     forward(params, buffers, x) with x [B, *input_shape] float32. flops: of one sample's forward pass, 2 per multiply-add.
+    is_convolutional: one member alone gains from channels_last; see `layout`. takes_members: forward takes E members as well,
+    every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C].
     """
 
     table: dict[str, Uniform]
     forward: Callable[[Params, Params, Tensor], Forward]
     flops: int
     is_convolutional: bool = False
+    takes_members: bool = False

@@ -7,9 +7,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 from torch import Tensor
-from torch.nn.functional import linear, relu
+from torch.nn.functional import relu
 
 from contilab.models.contract import Forward, Model, Params, Uniform
+from contilab.models.layers import linear
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
 
@@ -45,12 +46,12 @@ def mlp(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Model:
         table |= {f"{name}.weight": Uniform((fan_out, fan_in), bound), f"{name}.bias": Uniform((fan_out,), bound)}
 
     def forward(params: Params, _buffers: Params, x: Tensor) -> Forward:
-        features = x.flatten(1)
+        features = x.flatten(-len(input_shape))
         for name in names[:-1]:
             features = relu(_layer(params, name, features))
         return Forward(features=features, logits=_layer(params, names[-1], features))
 
-    return Model(table=table, forward=forward, flops=2 * sum(a * b for a, b in pairwise(widths)))
+    return Model(table=table, forward=forward, flops=2 * sum(a * b for a, b in pairwise(widths)), takes_members=True)
 
 
 def _layer(params: Params, name: str, x: Tensor) -> Tensor:

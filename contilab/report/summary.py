@@ -27,12 +27,3 @@ def summarise(values: Iterable[Value]) -> Summary:
     reasons = tuple(dict.fromkeys(item.reason for item in items if isinstance(item, Absent)))
     mean = fmean(present) if present else None
     return Summary(mean, stdev(present) if len(present) > 1 else None, len(present), reasons)
-
-
-def minimum_p(seeds: int) -> float:
-    """Return the smallest p that an exact paired test over *seeds* seeds can give: 2^(1-n) (sign-flip and Wilcoxon).
-
-    >>> minimum_p(4), minimum_p(6)
-    (0.125, 0.03125)
-    """
-    return min(1.0, 2.0 ** (1 - seeds))

@@ -1,12 +1,18 @@
 """The engine under a claim: it is told when to stop and when to save, and goes on from a checkpoint where there is one."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]  # it ships no types
+
+from contilab.data.folders import cache_folder
 from contilab.engine.environment import environment
 from contilab.engine.train import train
 from contilab.engine.watch import Progress, Watch
 from contilab.errors import CheckpointMismatch
+from contilab.hardware.neighbours import Neighbours
+from contilab.hardware.profile import Profiles
 from contilab.records.outcome import Outcome
 from contilab.runner.keeper import Keeper
 from contilab.runner.logging import GroupLog
@@ -14,6 +20,8 @@ from contilab.runner.progress import Display
 from contilab.runner.resumption import Resumption, anew
 from contilab.spec.run import Run
 from contilab.store.claim import Claim
+
+WORKER = "contilab.runner.worker"  # in the command line of each worker of several
 
 
 class Training:
@@ -35,6 +43,8 @@ class Training:
         self._begin = begin
         self._stop = stop
         self._seconds_left = seconds_left
+        self._profiles = Profiles(claim.hardware_dir, cache_folder(os.environ) / "hardware")
+        self._neighbours = Neighbours(_top())
 
     def train(self, part: Sequence[Run], is_last: bool) -> list[Outcome]:  # noqa: FBT001  as `in_parts` calls it
         """Train *part*; checkpoints are kept only of the last one, since one of a part would hide those of all others."""
@@ -47,12 +57,12 @@ class Training:
             seconds_left=self._seconds_left,
         )
         keeper.is_whole = is_last
-        watch = self._watch(keeper)
-        if begin.files is None:
-            return train(part, begin.resources.execution, watch)
         try:
-            return train(part, begin.resources.execution, watch, resume=begin.files)
+            with self._neighbours:
+                return train(part, begin.resources.execution, self._watch(keeper), resume=begin.files, profiles=self._profiles)
         except CheckpointMismatch as error:
+            if begin.files is None:
+                raise
             self._log.log("checkpoint_refused", level="warning", reason=str(error), used="none, begins anew")
         self._begin = anew(begin.resources)
         return self.train(part, is_last)
@@ -60,7 +70,11 @@ class Training:
     def choices(self, part: Sequence[Run], planned: int) -> dict[str, Any]:
         """Return what *part* of *planned* runs was trained with, and why."""
         resources = self._begin.resources
-        chosen = {**environment(part, resources.execution), **resources.choices}
+        chosen = {
+            **environment(part, resources.execution, self._profiles),
+            **resources.choices,
+            "foreign_cores": round(self._neighbours.cores, 2),  # that other processes used meanwhile
+        }
         if len(part) == planned:
             return chosen
         reason = f"memory did not suffice for all {planned} runs of the group"
@@ -84,3 +98,9 @@ class Training:
     def _details(self, event: str, **facts: Any) -> None:
         level = "info" if event == "resumed" else "debug"
         self._log.log(event, **{"level": level, **facts})
+
+
+def _top() -> int:
+    """Return the process at the top of this `contilab run`: workers of one run are no neighbours to each other."""
+    is_worker = any(WORKER in word for word in psutil.Process().cmdline())
+    return os.getppid() if is_worker else os.getpid()

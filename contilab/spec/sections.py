@@ -94,15 +94,17 @@ class Eval:
 class Numerics:
     """The engine settings that may change results, as asked for; the runner resolves `auto` on its machine."""
 
-    precision: Annotated[Literal["auto", "fp32"], Doc("arithmetic of the training step")] = "auto"
-    compile: Annotated[Literal["auto", "off"], Doc("torch.compile")] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16"], Doc("arithmetic of the training step")] = "auto"
+    compile: Annotated[Literal["auto", "off", "on"], Doc("torch.compile")] = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """The engine settings that never change results beyond rounding and so stay out of the address."""
 
-    execution: Annotated[Literal["auto", "loop", "vmap"], Doc("how members are trained together")] = "auto"
+    execution: Annotated[Literal["auto", "loop", "vmap", "batched", "grouped"], Doc("how members are trained together")] = (
+        "auto"
+    )
     max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
     threads: Annotated[Annotated[int, Ge(1), Le(1024)] | Literal["auto"], Doc("threads of the process")] = "auto"
     device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"

@@ -85,6 +85,11 @@ class Claim:
         """The directory that only this attempt writes to."""
         return self._layout.work(self.gid, self.n)
 
+    @property
+    def hardware_dir(self) -> Path:
+        """The directory of the store for what is measured of machines."""
+        return self._layout.hardware
+
     def begin(self) -> None:
         """Create the working directory and start to beat; on OSError the attempt ends as a fault of the machine."""
         with self._ending_as_env():

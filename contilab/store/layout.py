@@ -172,6 +172,11 @@ class Layout(NamedTuple):
         """The lock that the owner of generation *n* holds while it lives."""
         return self.root / "locks" / f"{gid}.{n}.alive"
 
+    @property
+    def hardware(self) -> Path:
+        """What was measured of machines, one file per machine, version of torch and shape of the work."""
+        return self.root / "cache" / "hardware"
+
     def report(self, study: str) -> Path:
         """What `report` writes for *study*; derived, may be deleted."""
         return self.root / "reports" / study

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from contilab.bench.load import ForeignLoad
 from contilab.bench.measure import Row, measure
+from contilab.hardware.neighbours import Neighbours
 from contilab.spec.sections import Plugin
 
 SMALL = Plugin(name="mlp", settings={"hidden": [8]})
@@ -26,15 +26,15 @@ class TestMeasure:
         )
 
 
-class TestForeignLoad:
+class TestNeighbours:
     """The load of others."""
 
     def test_own_work_is_not_counted(self):
         """Busy work of this process alone leaves a load of less than the machine has cores, and never a negative one."""
-        with ForeignLoad() as load:
+        with Neighbours() as load:
             sum(math.sqrt(number) for number in range(1_000_000))
 
-        assert load.value >= 0
+        assert load.cores >= 0
 
 
 def as_row(values):

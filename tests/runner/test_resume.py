@@ -125,9 +125,9 @@ class TestResume:
         """A checkpoint that does not fit what is trained is told of, and training begins anew."""
         real = training.train
 
-        def train(runs, execution, watch, *, resume=None):
+        def train(runs, execution, watch, *, resume=None, **rest):
             files = {name: data for name, data in (resume or {}).items() if not name.startswith(runs[0].rid)}
-            return real(runs, execution, watch, **({"resume": files} if resume else {}))
+            return real(runs, execution, watch, resume=files if resume else None, **rest)
 
         interrupted(root, 2)
         monkeypatch.setattr(training, "train", train)

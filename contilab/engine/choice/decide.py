@@ -1,0 +1,81 @@
+"""Which form trains a group: what was asked for, what bench measured, what a short measurement tells, or a rule of thumb.
+
+In that order. Compiled forms come from a profile of `bench` only: compiling one takes longer than the short measurement may.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from contilab.engine.choice.form import Form, form_of
+from contilab.hardware.neighbours import Neighbours
+from contilab.hardware.profile import Answer, Profiles, Rate, Shape
+
+# A form that computes otherwise than plain fp32 must win by this much: near a tie the plainer one is chosen everywhere.
+MARGIN = 1.05  # chosen: repetitions on a quiet machine differ by 1 to 3 %
+
+Trial = Callable[[Sequence[Form]], tuple[Rate, ...]]  # of eager forms; empty where it is not worth its time
+
+
+class Verdict(NamedTuple):
+    """A form and why it is this one."""
+
+    form: Form
+    reason: str
+
+
+class Question(NamedTuple):
+    """What is to be decided.
+
+    *forms*: that can train the group, never empty. *rule*: what a rule of thumb says, with its reason. *shape*: of the group,
+    as bench names it. *own*: as the short measurement names it, by its method and threads too.
+    """
+
+    forms: Sequence[Form]
+    rule: Verdict
+    shape: Shape
+    own: Shape
+    threads: int
+
+
+def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -> Verdict:
+    """Return the form for *question*; what a *trial* finds is kept in *profiles*."""
+    if len(question.forms) == 1:
+        return Verdict(question.forms[0], question.rule.reason)
+    answer = profiles.find(question.shape)
+    if answer and (verdict := _best(answer, question)):
+        return verdict
+    answer = profiles.find(question.own)
+    if answer is None and trial is not None:
+        answer = _measured(question, profiles, trial)
+    return (answer and _best(answer, question)) or question.rule
+
+
+def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | None:
+    eager = [form for form in question.forms if form.compile == "off"]
+    if len(eager) < 2:
+        return None
+    with Neighbours() as others:
+        rates = trial(eager)
+    if not rates:
+        return None
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return profiles.keep(question.own, Answer(rates, "auto", now, round(others.cores, 2)))
+
+
+def _best(answer: Answer, question: Question) -> Verdict | None:
+    """Return the fastest form of *answer* that can train the group; None if it holds none for this number of threads."""
+    fits = [rate for rate in answer.at(question.threads) if form_of(rate) in question.forms]
+    if not fits:
+        return None
+    ranked = sorted(fits, key=_standing, reverse=True)
+    best = ranked[0]
+    others = ", ".join(f"{form_of(rate)} {rate.samples_per_s:,.0f}" for rate in ranked[1:3])
+    told = f"{best.samples_per_s:,.0f} samples/s" + (f"; {others}" if others else "")
+    beside = f", {answer.foreign_cores:g} cores busy with other things" if answer.foreign_cores else ""
+    return Verdict(form_of(best), f"measured by {answer.by} on {answer.measured[:10]}: {told}{beside}")
+
+
+def _standing(rate: Rate) -> float:
+    is_plain = rate.precision == "fp32" and rate.compile == "off"
+    return rate.samples_per_s if is_plain else rate.samples_per_s / MARGIN

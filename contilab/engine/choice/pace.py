@@ -1,0 +1,64 @@
+"""A form in motion: how long it takes for some more steps of a group, draws and gathering included."""
+
+import time
+from typing import NamedTuple
+
+from contilab.engine.draws import Draws
+from contilab.engine.executions.contract import MakeExecution
+from contilab.engine.schedule import BLOCK
+from contilab.engine.setup import Setup, initial_members
+
+
+class Lap(NamedTuple):
+    """Some steps of all members: *samples* summed over members, replayed ones left out."""
+
+    steps: int
+    samples: int
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Samples per second."""
+        return self.samples / self.seconds
+
+    def __add__(self, other: object) -> "Lap":
+        assert isinstance(other, Lap)  # noqa: S101 - laps are added to laps
+        return Lap(self.steps + other.steps, self.samples + other.samples, self.seconds + other.seconds)
+
+
+class Pace:
+    """One execution of *setup*, from its first step on; after the last step of the first stage it begins there again.
+
+    Errors of training come out of it unchanged.
+    """
+
+    def __init__(self, setup: Setup, make: MakeExecution) -> None:
+        self._setup = setup
+        self._execution = make(setup.learner)
+        self._draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
+        self._stage = setup.stages[0]
+        self._lesson = setup.lesson(self._stage)
+        self._ensemble = self._execution.gather(initial_members(setup))
+        self._step = 0
+        self._step_seconds = 0.0
+
+    def lap(self, limit: int) -> Lap:
+        """Train by one chunk of at most *limit* steps."""
+        begin = time.perf_counter()
+        chunk = self._stage.schedule.chunk(self._step, max(1, min(BLOCK, limit)))
+        self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, self._draws.chunk(self._stage, chunk))
+        losses.sum().item()  # waits for the device
+        self._step = (self._step + chunk.count) % self._stage.schedule.steps
+        seconds = time.perf_counter() - begin
+        self._step_seconds = seconds / chunk.count
+        return Lap(chunk.count, len(self._setup.runs) * chunk.count * chunk.batch, seconds)
+
+    def during(self, seconds: float) -> Lap:
+        """Train for about *seconds*, by one step at least."""
+        total = self.lap(self._fitting(seconds))
+        while total.seconds < seconds:
+            total = total + self.lap(self._fitting(seconds - total.seconds))
+        return total
+
+    def _fitting(self, seconds: float) -> int:
+        return int(seconds / self._step_seconds) if self._step_seconds else 1

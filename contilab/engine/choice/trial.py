@@ -1,0 +1,102 @@
+"""The short measurement with which `auto` chooses where nothing is known: every eager form trains the group for a moment.
+
+Each form takes one step, which loads libraries and fills caches, and then its share of the time. The two fastest so far stay
+alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from contilab.engine.choice.form import Form, Table
+from contilab.engine.choice.pace import Lap, Pace
+from contilab.engine.setup import Setup
+from contilab.hardware.profile import Rate
+
+MOST_SECONDS = 3.0  # in all, besides the first step of each form
+WORTH = 20  # a measurement may take one part in so many of the training it is for; chosen
+LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
+ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
+TURNS = 5  # of the two fastest
+
+# What a step of one member takes at least, to tell a study from a trifle: Python and small kernels, and the arithmetic of a
+# processor with two cores (measured: 0.3 to 0.6 ms for an MLP 2x16, 350 GFLOP/s).
+STEP_SECONDS = 3e-4
+FLOPS_PER_SECOND = 3.5e11
+
+
+class _Tried(NamedTuple):
+    form: Form
+    pace: Pace
+    laps: list[Lap]
+
+    @property
+    def speed(self) -> float:
+        speeds = sorted(lap.speed for lap in self.laps)
+        return speeds[len(speeds) // 2]
+
+
+def seconds_worth(setup: Setup) -> float:
+    """Return how long a measurement for *setup* may take: a twentieth of the least that training it takes, 3 s at most."""
+    steps = setup.steps * len(setup.runs)
+    arithmetic = 3 * setup.learner.model.flops * setup.shared.train.batch / FLOPS_PER_SECOND
+    seconds = min(MOST_SECONDS, steps * (STEP_SECONDS + arithmetic) / WORTH)
+    return seconds if seconds >= LEAST_SECONDS else 0.0
+
+
+def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -> tuple[Rate, ...]:
+    """Return how fast each of *forms* trains *setup*, fastest first; those that fail are left out.
+
+    Takes about *seconds* besides one step of each form.
+    """
+    left = seconds
+    rates: dict[Form, float] = {}
+    fastest: list[_Tried] = []
+    for number, form in enumerate(forms):
+        tried = _tried(setup, form, table)
+        if tried is None:
+            continue
+        begin = time.perf_counter()
+        share = left / 2 / (len(forms) - number)
+        if _step_seconds(tried) < share:  # otherwise the first step has to do
+            tried.laps[:] = [tried.pace.during(_enough(tried, share))]
+        left -= time.perf_counter() - begin
+        rates[form] = tried.speed
+        fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
+    if len(fastest) == 2 and len(rates) > 1:
+        _race(fastest, left)
+        rates |= {tried.form: tried.speed for tried in fastest}
+    threads = torch.get_num_threads()
+    found = [Rate(*form, threads=threads, processes=1, samples_per_s=speed, spread=0.0) for form, speed in rates.items()]
+    return tuple(sorted(found, key=lambda rate: -rate.samples_per_s))
+
+
+def _tried(setup: Setup, form: Form, table: Table) -> _Tried | None:
+    try:
+        pace = Pace(setup, table.maker(form))
+        return _Tried(form, pace, [pace.lap(1)])
+    except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
+        return None
+
+
+def _race(pair: Sequence[_Tried], seconds: float) -> None:
+    """Let the *pair* train in turns, as long as a step of both fits into what is left of *seconds*."""
+    deadline = time.perf_counter() + seconds
+    for turn in range(TURNS):
+        left = deadline - time.perf_counter()
+        if sum(map(_step_seconds, pair)) > left:
+            return
+        share = left / 2 / (TURNS - turn)
+        for tried in pair:
+            tried.laps.append(tried.pace.during(_enough(tried, share)))
+
+
+def _step_seconds(tried: _Tried) -> float:
+    last = tried.laps[-1]
+    return last.seconds / last.steps
+
+
+def _enough(tried: _Tried, seconds: float) -> float:
+    return min(seconds, ENOUGH_STEPS * _step_seconds(tried))

@@ -1,0 +1,179 @@
+"""What is fastest on this machine, as it was measured, and kept so that all runners of a machine decide alike.
+
+An answer is one file `<sha256>.json`, named for all that it depends on: machine, version of torch, model with its settings,
+batch and members. So the answer of another machine is never found, and nobody has to compare. In a store the first answer
+stays; in a user's cache, which only `bench` writes, the latest does. A file that is damaged is no answer.
+"""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contilab.disk.put_new import put_new, temp_beside
+from contilab.disk.read import names, read_table
+from contilab.disk.sync import make_dir, write_synced
+from contilab.hardware.fingerprint import Machine
+from contilab.spec.canonical import canonical, digest
+
+SCHEME = "contilab.hardware/1"
+
+
+class Shape(NamedTuple):
+    """What a speed depends on, and so what an answer is named for.
+
+    *settings*: of the model, defaults written out. *features*: numbers per input. *detail*: what else the answer rests on;
+    empty for those of `bench`, which are measured with the plainest method.
+    """
+
+    machine: Machine
+    device: str  # cpu or cuda; which GPU, the machine tells
+    model: str
+    settings: dict[str, Any]
+    features: int
+    batch: int
+    members: int
+    detail: dict[str, Any] = {}  # noqa: RUF012  nobody changes it
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """The shape as a plain table."""
+        machine = {"fingerprint": self.machine.fingerprint, "torch": self.machine.torch}
+        return {"v": SCHEME, **self._asdict(), "machine": machine}
+
+    @property
+    def address(self) -> str:
+        """SHA-256 in hex: the name of the answer."""
+        return digest(self.table)
+
+
+class Rate(NamedTuple):
+    """How fast one form trained: samples per second summed over members and processes, replayed ones left out.
+
+    *spread*: of the repetitions, (largest - smallest) / median. *member_bytes*: memory that a member took, 0 if unknown.
+    """
+
+    execution: str
+    precision: str
+    compile: str
+    threads: int
+    processes: int
+    samples_per_s: float
+    spread: float
+    member_bytes: int = 0
+
+
+class Answer(NamedTuple):
+    """What was measured of one shape, by bench or auto. *measured*: date and time in UTC. *foreign_cores*: see neighbours."""
+
+    rates: tuple[Rate, ...]
+    by: str
+    measured: str
+    foreign_cores: float
+
+    def at(self, threads: int) -> list[Rate]:
+        """Return the rates of processes with *threads* threads, fastest first; beside others like them, if so measured."""
+        found = [rate for rate in self.rates if rate.threads == threads]
+        crowd = max((rate.processes for rate in found), default=1)
+        return sorted((rate for rate in found if rate.processes == crowd), key=lambda rate: -rate.samples_per_s)
+
+
+class Profiles:
+    """The answers that count here.
+
+    *kept*: the folder of the store that all runners share. *cache*: the folder of a user, where `bench` writes without a store.
+    What is learned is remembered besides, so that without any folder nothing is measured twice.
+    """
+
+    def __init__(self, kept: Path | None = None, cache: Path | None = None) -> None:
+        self.kept = kept
+        self.cache = cache
+        self._known: dict[str, Answer] = {}
+
+    def find(self, shape: Shape) -> Answer | None:
+        """Return the answer for *shape*, or None. One of the cache is kept in the store from then on."""
+        address = shape.address
+        if address not in self._known:
+            answer = read(self.kept, shape)
+            if answer is None and (cached := read(self.cache, shape)):
+                answer = self.keep(shape, cached)
+            if answer is None:
+                return None
+            self._known[address] = answer
+        return self._known[address]
+
+    def keep(self, shape: Shape, answer: Answer) -> Answer:
+        """Keep *answer* and return the one that counts: another runner may be first. A full disk is no reason to stop."""
+        if self.kept is not None:
+            with suppress(OSError):
+                put_new(_file(self.kept, shape), _bytes(shape, answer))
+            answer = read(self.kept, shape) or answer
+        self._known[shape.address] = answer
+        return answer
+
+    def all(self, machine: Machine) -> list[tuple[dict[str, Any], Answer]]:
+        """Return every answer of `bench` for *machine*, with the table of its shape; those of the store first."""
+        found: dict[str, tuple[dict[str, Any], Answer]] = {}
+        for folder in filter(None, (self.kept, self.cache)):
+            for name in names(folder):
+                table = read_table(folder / name)
+                answer = _answer(table)
+                if answer and answer.by == "bench" and _is_of(table["shape"], machine):
+                    found.setdefault(name, (table["shape"], answer))
+        return list(found.values())
+
+
+def read(folder: Path | None, shape: Shape) -> Answer | None:
+    """Return the answer for *shape* in *folder*; None if there is none that can be read."""
+    if folder is None:
+        return None
+    try:
+        table = read_table(_file(folder, shape))
+    except OSError:
+        return None
+    return _answer(table) if table.get("shape") == json.loads(canonical(shape.table)) else None
+
+
+def put(folder: Path, shape: Shape, answer: Answer, *, replaces: bool) -> bool:
+    """Write *answer* into *folder*; False if another one is there, which stays unless the new one *replaces* it."""
+    path, data = _file(folder, shape), _bytes(shape, answer)
+    if put_new(path, data):
+        return True
+    if not replaces:
+        return False
+    make_dir(folder)
+    temp = temp_beside(path)
+    write_synced(temp, data)
+    temp.replace(path)
+    return True
+
+
+def written_out(settings: object) -> dict[str, Any]:
+    """Return *settings*, an instance of a settings dataclass, as a plain table with every default."""
+    table: dict[str, Any] = json.loads(canonical(asdict(settings)))  # type: ignore[call-overload]  # an entry's settings
+    return table
+
+
+def _file(folder: Path, shape: Shape) -> Path:
+    return folder / f"{shape.address}.json"
+
+
+def _bytes(shape: Shape, answer: Answer) -> bytes:
+    rates = [rate._asdict() for rate in answer.rates]
+    table = {"shape": shape.table, "machine": shape.machine.facts, **answer._asdict(), "rates": rates}
+    return (json.dumps(json.loads(canonical(table)), indent=1) + "\n").encode()
+
+
+def _answer(table: dict[str, Any]) -> Answer | None:
+    try:
+        rates = tuple(Rate(**rate) for rate in table["rates"])
+        answer = Answer(rates, table["by"], table["measured"], float(table["foreign_cores"]))
+        is_sound = bool(rates) and all(rate.samples_per_s > 0 for rate in rates)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return answer if is_sound else None
+
+
+def _is_of(shape: Any, machine: Machine) -> bool:
+    return isinstance(shape, dict) and shape.get("machine") == {"fingerprint": machine.fingerprint, "torch": machine.torch}
