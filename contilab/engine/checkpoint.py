@@ -6,8 +6,8 @@ state.json          where training stands, what was noted of each member so far,
 
 Random streams and the order of the data are functions of (seed, task, step), so their positions are the step; what memory
 holds and how many samples it was offered is kept. Nothing of a snapshot is taken on trust: state.json carries a digest of
-itself and of each file, so parts of two snapshots do not mix, and keys, shapes and dtypes of every tensor must be those of the members
-it is loaded into.
+itself and of each file, so parts of two snapshots do not mix, and keys, shapes and dtypes of every tensor must be those of the
+members it is loaded into.
 """
 
 import hashlib

@@ -77,6 +77,11 @@ class Memory:
         "first_epoch"
     )
 
+    def __post_init__(self) -> None:
+        """Refuse herding while a task is trained: it chooses from the features of the finished task."""
+        if self.policy == "herding" and self.insert != "task_end":
+            raise ValueError(f'policy = "herding" chooses at the end of a task, and insert = "{self.insert}"')
+
     def capacity(self, head_rows: int) -> int:
         """Return how many entries it holds (M); *per_class* counts for each of *head_rows* classes."""
         return self.total if self.total is not None else (self.per_class or 0) * head_rows

@@ -5,6 +5,8 @@ filled. In a full memory a sample whose class is not one of the largest overwrit
 replaces a random entry of its own class with probability stored / offered of that class.
 """
 
+from bisect import insort
+
 import numpy as np
 
 from contilab.engine.memory.entries import Integers
@@ -30,7 +32,7 @@ def class_balanced(held: Held, offer: Offer, capacity: int) -> Integers:
 
 
 class _Balance:
-    """The slots of each class in one memory, while samples arrive one after the other."""
+    """The slots of each class in one memory, in order, so that nothing depends on where a chunk of steps began."""
 
     def __init__(self, rows: Integers, offered: Integers, capacity: int) -> None:
         self.capacity = capacity
@@ -42,7 +44,7 @@ class _Balance:
         self.offered[row] += 1
         own = self.slots[row]
         if self.filled < self.capacity:
-            own.append(self.filled)
+            own.append(self.filled)  # the highest of all
             self.filled += 1
             return self.filled - 1
         largest = max(len(slots) for slots in self.slots)
@@ -55,5 +57,5 @@ class _Balance:
         rivals = [slots for slots in self.slots if len(slots) == largest]
         which, place = divmod(int(uniform * len(rivals) * largest), largest)
         slot = rivals[which].pop(place)
-        own.append(slot)
+        insort(own, slot)
         return slot

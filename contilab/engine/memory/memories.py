@@ -86,7 +86,8 @@ class Memories:
 
     def numbers(self, steps: int, batch: int) -> Integers:
         """Return when each of the samples of the next steps is offered, [E, S, B], counted from 1."""
-        return self.offered.sum(-1)[:, None, None] + 1 + np.arange(steps * batch).reshape(steps, batch)
+        first: Integers = self.offered.sum(-1)[:, None, None] + 1
+        return first + np.arange(steps * batch).reshape(steps, batch)
 
     def write(self, slots: Integers, samples: Integers, numbers: Integers) -> None:
         """Put *samples* into *slots*, [E, B] each."""
