@@ -4,6 +4,9 @@ Each entry is text, "module:name", so reading the menu loads neither torch nor a
 line here; a metric is one file and one line in `contilab.metrics.table`.
 """
 
+from functools import cache
+from pathlib import Path
+
 from contilab.metrics.table import METRICS
 from contilab.spec.entry import Entry, load
 
@@ -37,8 +40,20 @@ KINDS = {"benchmark": BENCHMARKS, "model": MODELS, "optim": OPTIMISERS, "method"
 
 
 def entry(kind: str, name: str) -> Entry:
-    """Return the entry *name* of *kind* (a key of `KINDS`); KeyError if the menu has no such name."""
+    """Return the entry *name* of *kind* (a key of `KINDS`); KeyError if the menu has no such name.
+
+    A model may be a user's own, as `models.own` says: from the current folder or PYTHONPATH; InputError if it is not there.
+    """
+    if kind == "model" and ":" in name:
+        return _own_model(name)
     loaded = load(KINDS[kind][name])
     if not isinstance(loaded, Entry):
         raise TypeError(f"{KINDS[kind][name]} is no Entry")
     return loaded
+
+
+@cache  # a process keeps to what it read first: what is edited under a running study must not change it half way
+def _own_model(name: str) -> Entry:
+    from contilab.models.own import own_model  # this file loads no torch
+
+    return own_model(name, (Path(),))

@@ -1,9 +1,11 @@
 """A name of a manifest in words: an entry of the menu, a table of settings, a preset, a profile; and a metric of results."""
 
+import math
 import textwrap
 from dataclasses import MISSING
 
 from contilab.cli.columns import columns
+from contilab.errors import InputError
 from contilab.manifest.keys import Key, settings_keys, shared_keys
 from contilab.manifest.profile import Settings, profile_names, profile_summary, read_profile
 from contilab.manifest.wording import accepts, shown
@@ -12,11 +14,19 @@ from contilab.spec.entry import Entry
 from contilab.spec.fields import per_member
 
 WIDTH = 100
+SHAPES = (
+    ((1, 28, 28), 10),
+    ((3, 32, 32), 10),
+    ((3, 32, 32), 100),
+    ((3, 64, 64), 200),
+)  # inputs and rows: MNIST to TinyImageNet
 
 
 def explain(kind: str, name: str, entry: Entry) -> str:
     """Return what *entry* is as text; its settings are worded as the faults of a manifest word them."""
     parts = [f"{name} ({kind})", textwrap.fill(" ".join(entry.summary.split()), WIDTH), _settings(kind, entry.settings)]
+    if kind == "model":
+        parts.append(_sizes(entry))
     if entry.uses_memory:
         parts.append("it replays from memory: see the keys memory.total, memory.per_class, memory.batch, memory.insert")
     if entry.paper:
@@ -60,6 +70,24 @@ def explain_metric(metric: Metric) -> str:
         f"paper: {metric.paper}" if metric.paper else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _sizes(entry: Entry) -> str:
+    """Return how large a model is with its defaults, for the inputs and rows of well-known benchmarks."""
+    if any(key.default is MISSING for key in settings_keys(entry.settings).values()):
+        return ""
+    rows = [row for shape, rows in SHAPES for row in _size(entry, shape, rows)]
+    return columns([("  inputs", "rows", "parameters", "MFLOP per sample, forward"), *rows], right=(1, 2, 3)) if rows else ""
+
+
+def _size(entry: Entry, shape: tuple[int, ...], rows: int) -> list[tuple[str, ...]]:
+    try:
+        model = entry.make(entry.settings(), shape, rows)
+    except InputError:  # inputs that it cannot take
+        return []
+    parameters = sum(math.prod(item.shape) for item in model.table.values())
+    inputs = " x ".join(str(size) for size in shape)
+    return [(f"  {inputs}", str(rows), f"{parameters:,}", f"{model.flops / 1e6:,.3f}")]
 
 
 def _settings(kind: str, settings: type) -> str:

@@ -14,6 +14,7 @@ from contilab.plan.estimate import Estimate, estimate
 from contilab.plan.expand import Expanded, expand
 from contilab.plan.grouping import groups
 from contilab.plan.menu import catalog_menu
+from contilab.plan.own_models import with_own_models
 from contilab.spec.study import Study
 from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
@@ -60,7 +61,7 @@ def enqueue(
     *place*: the manifest's name in messages. *ttl_s*: of a new store. Raises ManifestError with every fault before anything is
     written, StoreError if the store cannot be used.
     """
-    menu = menu or catalog_menu()
+    menu = with_own_models(menu or catalog_menu(), text, values, place)
     expanded = expand(resolve(text, place=place, values=values, menu=menu), menu, place)
     store = _opened(root) if is_dry_run else create_store(root, ttl_s)
     known = _known(store, expanded)

@@ -11,7 +11,7 @@ from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
-from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Train, plugin_from
+from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Plugin, Train, plugin_from
 from contilab.spec.study import Cell
 
 
@@ -27,10 +27,11 @@ class Expanded(NamedTuple):
 def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
     """Return the cells and runs of *resolved*; *place* is the manifest's name in messages.
 
-    Raises ManifestError with every benchmark that its data do not allow, and every word that names no device.
+    Raises ManifestError with every benchmark that its data do not allow, every word that names no device, and every model that
+    cannot be built for its benchmark.
     """
     sources, faults = _sources(resolved, menu, place)
-    if faults := [*faults, *_devices(resolved, place)]:
+    if faults := [*faults, *_devices(resolved, place), *_models(resolved, menu, sources, place)]:
         raise ManifestError(faults)
     cells: list[Cell] = []
     runs: dict[str, Run] = {}
@@ -69,6 +70,24 @@ def _devices(resolved: Resolved, place: str) -> list[Fault]:
         except UsageError as error:
             (fault,) = error.faults
             faults[Fault(f"{place}: engine.device of preset {cell.preset}", fault.problem, fault.hint)] = None
+    return list(faults)
+
+
+def _models(resolved: Resolved, menu: Menu, sources: Mapping[Benchmark, Source], place: str) -> list[Fault]:
+    """Return the faults of models that cannot take the inputs of their benchmark; only shapes are looked at."""
+    faults: dict[Fault, None] = {}
+    pairs: dict[str, tuple[Plugin, Source, str]] = {}
+    for cell in resolved.cells:
+        model, source = plugin_from(cell.settings["model"]), sources.get(_benchmark(cell))
+        if source:
+            pairs.setdefault(f"{model} {source.input_shape} {source.head_rows}", (model, source, cell.preset))
+    for model, source, preset in pairs.values():
+        entry = menu.entry("model", model.name)
+        try:
+            entry.make(entry.settings(**model.settings), source.input_shape, source.head_rows)
+        except InputError as error:
+            told = [Fault(f"{place}: {fault.place} of preset {preset}", fault.problem, fault.hint) for fault in error.faults]
+            faults |= dict.fromkeys(told)
     return list(faults)
 
 

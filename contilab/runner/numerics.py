@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from contilab.catalog import entry
-from contilab.errors import Fault, StoreError
+from contilab.errors import Fault, InputError, StoreError
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
+
+_OWN_HINT = "start contilab run in the folder of that file, or put the folder into PYTHONPATH"
 
 
 def mismatch(run: Run) -> Fault | None:
@@ -15,6 +17,8 @@ def mismatch(run: Run) -> Fault | None:
         here = numerics_tags(entry, names)
     except KeyError as missing:
         return _fault(f"uses {missing}, which this version of contilab does not have")
+    except InputError as error:  # a user's own model that is not here
+        return Fault("run", f"was planned with {run.model.name}, but {error.faults[0].problem}", _OWN_HINT)
     differing = [
         f"{part} {run.numerics.get(part, 'without tag')} (here {here.get(part, 'none')})"
         for part in sorted({*here, *run.numerics})

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
+from contilab.catalog import entry
 from contilab.cli.explain import explain, explain_metric, explain_preset, explain_profile, explain_table
 from contilab.metrics.table import metric
 from contilab.spec.entry import Entry
@@ -41,6 +42,12 @@ class TestExplain:
             "memory.total",
         ):
             assert part in text
+
+    def test_size_of_a_model(self):
+        """A model says how many parameters and operations it has, per kind of input."""
+        lines = [line.split() for line in explain("model", "resnet18r", entry("model", "resnet18r")).splitlines()]
+
+        assert ["3", "x", "32", "x", "32", "10", "1,094,750", "109.244"] in lines
 
     def test_no_settings(self):
         """An entry without settings shows no table."""
