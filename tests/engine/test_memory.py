@@ -125,7 +125,7 @@ class TestPolicies:
         assert {30, 31} <= set(held(memory))
 
     def test_balanced_class_is_a_uniform_sample_of_it(self):
-        """Over 1000 seeds each of 40 samples of one class is held 250 times (M = 10): chi-square of 39 below the 99.9 % point."""
+        """Over 1000 seeds each of 40 samples of one class is held 250 times (M = 10): chi-square of 39 below 72.1."""
         memory = filled(memories(10, np.zeros(40, int), policy="class_balanced", members=1000), [8] * 5, seeds=range(1000))
         counts = np.bincount(memory.samples[:, :10].flatten(), minlength=40)
 
