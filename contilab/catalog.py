@@ -29,6 +29,7 @@ OPTIMISERS = {
     "sgd": "contilab.optim.sgd:ENTRY",
 }
 STRATEGIES = {
+    "derpp": "contilab.strategies.derpp:ENTRY",
     "er": "contilab.strategies.er:ENTRY",
     "ewc": "contilab.strategies.ewc:ENTRY",
     "joint": "contilab.strategies.joint:ENTRY",

@@ -14,7 +14,7 @@ from contilab import catalog
 from contilab.data.contract import Source, Stream, Task
 from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
-from contilab.engine.setup import Setup, initial_members, learner_of, prepare
+from contilab.engine.setup import Setup, initial_members, initial_memory, learner_of, prepare
 from contilab.hardware.neighbours import Neighbours
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
@@ -77,14 +77,14 @@ def _steps(setup: Setup, execution: str) -> Callable[[int], float]:
     [stage] = setup.stages
     lesson = setup.lesson(stage)
     ensemble = way.gather(initial_members(setup))
-    done = 0
+    done, memory = 0, initial_memory(setup)
 
     def steps(count: int) -> float:
         nonlocal ensemble, done
         begin, end = time.perf_counter(), done + count
         while done < end:
             chunk = stage.schedule.chunk(done, end - done)
-            ensemble, losses = way.train(ensemble, lesson, draws.chunk(stage, chunk))
+            ensemble, losses = way.train(ensemble, lesson, draws.chunk(stage, chunk, memory))
             losses.sum().item()  # waits for the device
             done += chunk.count
         return time.perf_counter() - begin

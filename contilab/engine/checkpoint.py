@@ -4,9 +4,10 @@ state.json          where training stands, what was noted of each member so far,
 <rid>.safetensors   one member: parameters, states of optimiser and strategy, memory, its answers in all exams so far, and the
                     losses of the stage it is in
 
-Random streams, the order of the data and the count of samples offered to memory are functions of (seed, task, step), so their
-positions are the step. Nothing of a snapshot is taken on trust: state.json carries a digest of itself and of each file, so
-parts of two snapshots do not mix, and keys, shapes and dtypes of every tensor must be those of the members it is loaded into.
+Random streams and the order of the data are functions of (seed, task, step), so their positions are the step; what memory
+holds and how many samples it was offered is kept. Nothing of a snapshot is taken on trust: state.json carries a digest of
+itself and of each file, so parts of two snapshots do not mix, and keys, shapes and dtypes of every tensor must be those of the
+members it is loaded into.
 """
 
 import hashlib
@@ -24,11 +25,13 @@ from torch.utils import _pytree as pytree
 from contilab.engine.costs import Stopwatch
 from contilab.engine.diary import MARK_TENSORS, Diary, diary_from
 from contilab.engine.ensemble import MemberState
-from contilab.engine.setup import Setup, initial_members
+from contilab.engine.memory.entries import Entries
+from contilab.engine.memory.memories import Memories
+from contilab.engine.setup import Setup, initial_members, initial_memory
 from contilab.engine.watch import Snapshot
 from contilab.errors import CheckpointMismatch
 
-FORMAT = "contilab.snapshot/1"  # raised when an older reader would misread it
+FORMAT = "contilab.snapshot/2"  # raised when an older reader would misread it
 STATE = "state.json"
 LOSSES = "stage_losses"
 
@@ -49,6 +52,7 @@ class Standing(NamedTuple):
     task: int
     part: Part
     members: list[MemberState]
+    memory: Memories
     diaries: list[Diary]
     clock: Stopwatch
 
@@ -60,11 +64,12 @@ def step_of(setup: Setup, standing: Standing) -> int:
 
 def pack(setup: Setup, standing: Standing, circumstances: Mapping[str, Any]) -> Snapshot:
     """Return the snapshot of a group; *circumstances* are named in it for who resumes, see `circumstances_of`."""
-    task, part, members, diaries, clock = standing
+    task, part, members, memory, diaries, clock = standing
     files = {}
-    for place, (run, member, diary) in enumerate(zip(setup.runs, members, diaries, strict=True)):
+    parts = zip(setup.runs, members, memory.entries(), diaries, strict=True)
+    for place, (run, member, entries, diary) in enumerate(parts):
         own = torch.empty(0, dtype=setup.dtype) if part.losses is None else torch.from_numpy(part.losses[:, place])
-        tensors = {**_named(member), **diary.tensors(), LOSSES: own}
+        tensors = {**_named(member), **_entry_tensors(entries), **diary.tensors(), LOSSES: own}
         # Copies, because a file takes no tensors that share memory.
         files[_file(run.rid)] = save(
             {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
@@ -94,17 +99,20 @@ def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
     _require(state, files, [run.rid for run in setup.runs])
     if state["task"] > len(setup.stages):
         raise _mismatch(STATE, f"it stands in stage {state['task']} of {len(setup.stages)}")
-    members, diaries, losses = [], [], []
-    for run, template in zip(setup.runs, initial_members(setup), strict=True):
+    members, entries, diaries, losses = [], [], [], []
+    empty = initial_memory(setup)
+    for run, template, nothing in zip(setup.runs, initial_members(setup), empty.entries(), strict=True):
         facts, name = state["diaries"][run.rid], _file(run.rid)
         tensors = _tensors(name, files[name])
-        _check(name, tensors, _expected(setup, template, marks=len(facts["marks"]), steps=state["step"]))
+        expected = _expected(setup, template, nothing, marks=len(facts["marks"]), steps=state["step"])
+        _check(name, tensors, expected)
         members.append(_member(template, tensors))
+        entries.append(Entries(*(tensors[name].numpy() for name in _entry_tensors(nothing))))
         diaries.append(diary_from(facts, {name: tensors[name].clone() for name in MARK_TENSORS}))
         losses.append(tensors[LOSSES])
     part = Part(state["step"], torch.stack(losses, 1).numpy() if state["step"] else None, state["stage_seconds"])
     clock = Stopwatch(state["seconds"], state["seconds_recording"], state["steps_per_second"])
-    return Standing(state["task"], part, members, diaries, clock)
+    return Standing(state["task"], part, members, Memories(setup.plan, empty.pool, entries), diaries, clock)
 
 
 def circumstances_of(files: Mapping[str, bytes]) -> dict[str, Any]:
@@ -155,11 +163,16 @@ def _tensors(name: str, data: bytes) -> dict[str, Tensor]:
         raise _mismatch(name, "it is no safetensors file") from error
 
 
-def _expected(setup: Setup, template: MemberState, *, marks: int, steps: int) -> dict[str, Tensor]:
+def _expected(setup: Setup, template: MemberState, entries: Entries, *, marks: int, steps: int) -> dict[str, Tensor]:
     """Return tensors, without memory, of the shapes and dtypes that the file of one member must hold."""
     count = sum(len(task.test) for task in setup.stream.tasks)
     answers = {name: torch.empty(marks, count, dtype=dtype, device="meta") for name, dtype in MARK_TENSORS.items()}
-    return {**_named(template), **answers, LOSSES: torch.empty(steps, dtype=setup.dtype, device="meta")}
+    return {
+        **_named(template),
+        **_entry_tensors(entries),
+        **answers,
+        LOSSES: torch.empty(steps, dtype=setup.dtype, device="meta"),
+    }
 
 
 def _check(name: str, found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -176,6 +189,10 @@ def _check(name: str, found: Mapping[str, Tensor], expected: Mapping[str, Tensor
 def _named(member: MemberState) -> dict[str, Tensor]:
     """Return all tensors of *member* by their path, as in `.params['head.weight']`."""
     return {pytree.keystr(path): leaf for path, leaf in pytree.tree_flatten_with_path(member)[0]}
+
+
+def _entry_tensors(entries: Entries) -> dict[str, Tensor]:
+    return {f"memory.{name}": torch.from_numpy(values) for name, values in entries._asdict().items()}
 
 
 def _member(template: MemberState, tensors: Mapping[str, Tensor]) -> MemberState:

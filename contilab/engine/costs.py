@@ -10,6 +10,7 @@ import torch
 
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, tree_bytes
+from contilab.engine.memory.entries import Entries
 from contilab.engine.setup import Setup, params_count
 from contilab.records.record import Cost
 
@@ -40,19 +41,23 @@ class Stopwatch:
         self.recording += time.perf_counter() - begin
 
 
-def cost(setup: Setup, member: MemberState, steps: list[int], clock: Stopwatch) -> Cost:
-    """Return the cost of the run of *member*, which was trained by *steps* steps in each stage it reached."""
+def cost(setup: Setup, member: MemberState, entries: Entries, steps: list[int], clock: Stopwatch) -> Cost:
+    """Return the cost of the run of *member*, which was trained by *steps* steps in each stage it reached.
+
+    *entries*: what its memory holds at the end.
+    """
     done = list(zip(setup.stages, steps, strict=False))
     new = sum(stage.samples_until(count) for stage, count in done)
-    replayed = sum(_replayed(setup, stage, count) for stage, count in done)
+    replayed = int(entries.replayed)
+    taught = sum(stage.samples_until(count) for stage, count in done[1:]) if setup.learner.strategy.teacher else 0
     flops = setup.learner.model.flops
     params = params_count(member.params)
-    entries = min(setup.plan.capacity, sum(_offered(setup, stage, count) for stage, count in done))
+    per_entry = 8 + (entry_bytes(member) if setup.plan.keeps_logits else 0)
     return Cost(
         samples_new=new,
         samples_replayed=replayed,
         train_steps=sum(steps),
-        flops=PASSES * flops * (new + replayed) + flops * sum(_importance_passes(setup, stage, count) for stage, count in done),
+        flops=flops * (PASSES * (new + replayed) + taught + sum(_importance_passes(setup, *one) for one in done)),
         flops_evaluation=flops * _samples_evaluated(setup) * (1 + sum(stage.schedule.steps == count for stage, count in done)),
         seconds_group=clock.elapsed,
         seconds_recording=clock.recording,
@@ -62,21 +67,15 @@ def cost(setup: Setup, member: MemberState, steps: list[int], clock: Stopwatch) 
         params_total=params,
         peak_rss_bytes=_peak_rss_bytes(),
         peak_device_bytes=torch.cuda.max_memory_allocated(setup.device) if setup.device.type == "cuda" else 0,
-        buffer_bytes=8 * entries,
+        buffer_bytes=per_entry * int((entries.number[:-1] > 0).sum()),
         buffer_sample_bytes=setup.plan.capacity * setup.stream.train_inputs[0].nbytes,
         state_bytes=tree_bytes(member.strategy),
     )
 
 
-def _offered(setup: Setup, stage: Stage, steps: int) -> int:
-    return stage.schedule.offered(steps, every_epoch=setup.plan.every_epoch)
-
-
-def _replayed(setup: Setup, stage: Stage, steps: int) -> int:
-    if not setup.plan.names or not setup.plan.replayed:
-        return 0
-    offered = (stage.offered + _offered(setup, stage, step) for step in range(steps))
-    return len(setup.plan.names) * sum(min(setup.plan.replayed, before) for before in offered)
+def entry_bytes(member: MemberState) -> int:
+    """Return how many bytes the logits of one entry of memory take."""
+    return member.stored[0].numel() * member.stored.element_size()
 
 
 def _importance_passes(setup: Setup, stage: Stage, steps: int) -> int:

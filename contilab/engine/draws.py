@@ -1,9 +1,10 @@
 """What chance decides in a step, for all members: which samples are learned, replayed and kept.
 
-Numbers are drawn per block of steps and per epoch on the host, and go to the device once per chunk. The caches only save time:
-every draw is a function of the seed and of the step.
+Numbers are drawn per block of steps and per epoch on the host, and go to the device once per chunk. Every number is a function
+of the seed and of the step; what is drawn with it also depends on what memory holds, which is worked out here for all steps of
+a chunk, so that a training step only gathers.
 
-Shapes: E members, S steps of a chunk, B samples per step, R replayed samples, M slots.
+Shapes: E members, S steps of a chunk, B samples per step, R replayed samples, K references, Q samples of each, M slots.
 """
 
 from collections.abc import Sequence
@@ -16,23 +17,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contilab.engine import streams
-from contilab.engine.memory import Integers, replay_slots, reservoir_slots
+from contilab.engine.memory.entries import Floats, Integers
+from contilab.engine.memory.looks import Found, Look, look_through, of_each_earlier_task, of_earlier_tasks, replayed
+from contilab.engine.memory.memories import Memories
+from contilab.engine.memory.plan import MemoryPlan
+from contilab.engine.memory.replay import replay_slots
 from contilab.engine.schedule import BLOCK, Chunk, Schedule
 
 
 class Replay(NamedTuple):
-    """One draw from memory; weight is 0 for padding."""
+    """One draw from memory; weight is 0 for padding. *slots*: where the logits of the entries lie, if memory keeps any."""
 
-    slots: Tensor  # [R] int64
+    samples: Tensor  # [R] int64, their indices
     weight: Tensor  # [R] float
+    slots: tuple[Tensor, ...] = ()  # one [R] int64, or none
 
 
 class Draw(NamedTuple):
-    """The draws of one step; of a chunk with [S, E] in front. *keep* is empty in steps that offer nothing to memory."""
+    """The draws of one step; of a chunk with [S, E] in front."""
 
     current: Tensor  # [B] int64, sample indices
     replay: dict[str, Replay]
-    keep: tuple[Tensor, ...]  # one [B] int64, the slot that each sample takes; or none
+    keep: tuple[Tensor, ...] = ()  # one [B] int64, the slot that the logits of each sample take; or none
+    references: tuple[Replay, ...] = ()  # one, samples and weight [K, Q]; or none
 
 
 def unbind(draws: Draw) -> list[Draw]:
@@ -40,35 +47,41 @@ def unbind(draws: Draw) -> list[Draw]:
 
     Written out, because trees would cost each step of one member 0.05 ms, 3 % of the step of an MLP 2x400.
     """
-    replays = {name: list(zip(*(leaf.unbind() for leaf in replay), strict=True)) for name, replay in draws.replay.items()}
+    replays = {name: _unbound(replay) for name, replay in draws.replay.items()}
     keeps = [slots.unbind() for slots in draws.keep]
+    references = [_unbound(reference) for reference in draws.references]
     return [
-        Draw(current, {name: Replay(*parts[place]) for name, parts in replays.items()}, tuple(keep[place] for keep in keeps))
+        Draw(
+            current,
+            {name: parts[place] for name, parts in replays.items()},
+            tuple(keep[place] for keep in keeps),
+            tuple(parts[place] for parts in references),
+        )
         for place, current in enumerate(draws.current.unbind())
     ]
 
 
-class MemoryPlan(NamedTuple):
-    """A replay memory of *capacity* slots, from which each of the draws *names* takes *batch* samples per step."""
-
-    capacity: int
-    batch: int
-    names: tuple[str, ...]
-    every_epoch: bool
-
-    @property
-    def replayed(self) -> int:
-        """Samples per draw: never more than there are slots, so that a memory of no slots is exactly no replay."""
-        return min(self.batch, self.capacity)
+def _unbound(replay: Replay) -> list[Replay]:
+    pairs = zip(replay.samples.unbind(), replay.weight.unbind(), strict=True)
+    if not replay.slots:
+        return [Replay(*pair) for pair in pairs]
+    return [Replay(*pair, (slots,)) for pair, slots in zip(pairs, replay.slots[0].unbind(), strict=True)]
 
 
 class Stage(NamedTuple):
-    """What is learned in one go: one task, or all of them in joint training."""
+    """What is learned in one go: one task, all of them in joint training, or also what memory holds.
+
+    *task* counts the stages; *samples* are learned in it besides entries of memory; *new* are offered to memory. *has_entries*:
+    the entries that memory holds when the stage begins are learned too. *fills*: all new samples are offered before the first
+    step, and only then is anything learned.
+    """
 
     task: int
     samples: Integers  # [n], indices into the training pool
     schedule: Schedule
-    offered: int  # samples that were offered to memory before this stage
+    new: Integers
+    has_entries: bool = False
+    fills: bool = False
 
     def samples_until(self, step: int) -> int:
         """Return how many samples the steps before *step* train on, replayed ones left out."""
@@ -84,36 +97,77 @@ class Draws:
         self.device = device
         self.dtype = dtype
         self._orders = lru_cache(maxsize=1)(self._draw_orders)
-        self._block = lru_cache(maxsize=1 + len(plan.names))(self._draw_block)
+        self._block = lru_cache(maxsize=2 + len(plan.names))(self._draw_block)
 
-    def chunk(self, stage: Stage, chunk: Chunk) -> Draw:
-        """Return the draws of the steps of *chunk*, tensors [S, E, ...] on the device."""
-        steps = range(chunk.first, chunk.first + chunk.count)
-        offered = np.array([stage.offered + self._offered(stage, step) for step in steps])
-        order = self._orders(stage.task, chunk.epoch, len(stage.samples))
-        end = chunk.offset + chunk.count * chunk.batch
-        current = order[:, chunk.offset : end].reshape(len(self.seeds), chunk.count, chunk.batch)
-        keeps = self.plan.capacity > 0 and (chunk.epoch == 0 or self.plan.every_epoch)
+    def chunk(self, stage: Stage, chunk: Chunk, memory: Memories) -> Draw:
+        """Return the draws of the steps of *chunk*, tensors [S, E, ...] on the device; *memory* goes on to the end of it."""
+        if stage.fills and chunk.first == 0:
+            self.offer_all(stage, memory)
+        current = self._current(stage, chunk, memory)
+        keeps = self.plan.keeps(chunk.epoch) and not stage.fills
+        slots = memory.slots_for(current, self._offer_numbers(stage, chunk)) if keeps else None
+        looks = [*self._replay_looks(stage, chunk, memory, slots), *self._reference_looks(stage, chunk, memory)]
+        numbers = memory.numbers(chunk.count, chunk.batch)
+
+        def take_in(step: int) -> None:
+            if slots is not None:
+                memory.write(slots[:, step], current[:, step], numbers[:, step])
+
+        found = look_through(looks, chunk.count, take_in)
+        if slots is not None:
+            memory.count_offered(current)
+        memory.count_replayed([own.counts for own in found])
+        replays = [self._replay(own) for own in found]
         return Draw(
-            self._to_device(stage.samples[current]),
-            {name: self._replay(name, stage, chunk, offered) for name in self.plan.names},
-            (self._to_device(self._keep(stage, chunk, offered)),) if keeps else (),
+            self._to_device(current),
+            dict(zip(self.plan.names, replays, strict=False)),
+            (self._to_device(slots),) if slots is not None and self.plan.keeps_logits else (),
+            tuple(replays[len(self.plan.names) :]),
         )
 
-    def _offered(self, stage: Stage, step: int) -> int:
-        return stage.schedule.offered(step, every_epoch=self.plan.every_epoch)
+    def offer_all(self, stage: Stage, memory: Memories) -> None:
+        """Offer all new samples of *stage* to *memory*, in an order of their own."""
+        count = len(stage.new)
+        order = np.stack(
+            [streams.permutation(seed, streams.OFFER, task=stage.task, index=0, count=count) for seed in self.seeds]
+        )
+        uniform = [streams.uniforms(seed, streams.OFFER_DRAW, task=stage.task, index=0, count=count) for seed in self.seeds]
+        memory.take_in(stage.new[order], np.stack(uniform))
 
-    def _keep(self, stage: Stage, chunk: Chunk, offered: Integers) -> Integers:
-        uniform = self._uniform(streams.RESERVOIR, stage, chunk, stage.schedule.batch)[..., : chunk.batch]
-        return reservoir_slots(uniform, offered, self.plan.capacity)
+    def _current(self, stage: Stage, chunk: Chunk, memory: Memories) -> Integers:
+        order = self._orders(stage.task, chunk.epoch, stage.schedule.samples)
+        end = chunk.offset + chunk.count * chunk.batch
+        places = order[:, chunk.offset : end].reshape(len(self.seeds), chunk.count, chunk.batch)
+        if not stage.has_entries:
+            return stage.samples[places]
+        # Memory stands still while such a stage is trained, so its entries are those of the beginning.
+        entries = memory.samples[:, : stage.schedule.samples - len(stage.samples)]
+        pool = np.concatenate([np.broadcast_to(stage.samples, (len(entries), len(stage.samples))), entries], axis=1)
+        return np.take_along_axis(pool[:, None], places, -1)
 
-    def _replay(self, name: str, stage: Stage, chunk: Chunk, offered: Integers) -> Replay:
-        uniform = self._uniform(f"{streams.REPLAY}.{name}", stage, chunk, self.plan.replayed)
-        slots, counts = replay_slots(uniform, np.minimum(offered, self.plan.capacity))
-        weight = torch.from_numpy(counts).to(self.device, self.dtype)
-        return Replay(self._to_device(slots), weight[:, None].expand(-1, len(self.seeds), -1))
+    def _replay_looks(self, stage: Stage, chunk: Chunk, memory: Memories, slots: Integers | None) -> list[Look]:
+        occupied = memory.occupied[:, None].repeat(chunk.count, 1) if slots is None else memory.occupied_before(slots)
+        numbers = [self._uniform(f"{streams.REPLAY}.{name}", stage, chunk, self.plan.replayed) for name in self.plan.names]
+        return [replayed(memory, *replay_slots(uniform, occupied)) for uniform in numbers]
 
-    def _uniform(self, purpose: str, stage: Stage, chunk: Chunk, width: int) -> NDArray[np.float64]:
+    def _reference_looks(self, stage: Stage, chunk: Chunk, memory: Memories) -> list[Look]:
+        if self.plan.reference is None or not self.plan.capacity or stage.task == 0:
+            return []
+        wanted = self.plan.reference.samples
+        if wanted is None:
+            return [of_each_earlier_task(memory, task=stage.task)]
+        uniform = self._uniform(streams.REFERENCE, stage, chunk, self.plan.capacity)
+        return [of_earlier_tasks(memory, uniform, task=stage.task, wanted=wanted)]
+
+    def _offer_numbers(self, stage: Stage, chunk: Chunk) -> Floats:
+        return self._uniform(streams.RESERVOIR, stage, chunk, stage.schedule.batch)[..., : chunk.batch]
+
+    def _replay(self, found: Found) -> Replay:
+        weight = torch.from_numpy(found.counts).to(self.device, self.dtype).transpose(0, 1)
+        slots = (self._to_device(found.slots),) if self.plan.keeps_logits else ()
+        return Replay(self._to_device(found.samples), weight, slots)
+
+    def _uniform(self, purpose: str, stage: Stage, chunk: Chunk, width: int) -> Floats:
         block, first = divmod(chunk.first, BLOCK)
         return self._block(purpose, stage.task, block, width)[:, first : first + chunk.count]
 
@@ -128,4 +182,4 @@ class Draws:
 
     def _to_device(self, values: Integers) -> Tensor:
         """Move [E, S, ...] to the device as [S, E, ...]."""
-        return torch.from_numpy(values).to(self.device).transpose(0, 1)
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).transpose(0, 1)

@@ -22,7 +22,7 @@ class MemberState(NamedTuple):
     params: Params
     optimiser: Any
     strategy: Any
-    memory: Tensor  # [M + 1] int64, the sample index in each slot; see `memory`
+    stored: Tensor  # [M + 1, C] the logits of the entries of memory, slot M is the bin; [0] for methods that keep none
 
 
 def initial_params(model: Model, seed: int, *, device: torch.device, dtype: torch.dtype) -> Params:

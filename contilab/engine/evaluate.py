@@ -13,13 +13,13 @@ from torch import Tensor
 
 from contilab.data.contract import Stream
 from contilab.engine.masks import evaluation_mask, select
-from contilab.models.contract import Model, Params
 from contilab.spec.sections import Benchmark
 from contilab.strategies.contract import MASKED
 
 BATCH = 1024  # samples per forward pass; chosen: larger ones are no faster on a CPU
 
 Row = list[float | None]
+Judge = Callable[[Tensor], Tensor]  # inputs [B, *shape] -> scores [B, C], the highest is the prediction; see `judge`
 
 
 class Exam(NamedTuple):
@@ -60,8 +60,7 @@ def not_at_all() -> None:
 
 
 def evaluate(
-    model: Model,
-    params: Params,
+    judge: Judge,
     exam: Exam,
     benchmark: Benchmark,
     rows: tuple[tuple[int, ...], ...],
@@ -69,11 +68,11 @@ def evaluate(
     last: int,
     look: Callable[[], None] = not_at_all,
 ) -> Marks:
-    """Return the marks of *params* in *exam* once task *last* is the latest one learned (-1: the untrained model).
+    """Return the marks that *judge* gets in *exam* once task *last* is the latest one learned (-1: the untrained model).
 
-    Of equal logits the lowest row is predicted. *look* is called before each batch; what it raises ends the exam.
+    Of equal scores the lowest row is predicted. *look* is called before each batch; what it raises ends the exam.
     """
-    logits = logits_of(model, params, exam, look)
+    logits = scores_of(judge, exam, look)
     head_rows = logits.shape[1]
     prediction = torch.full((len(logits),), -1, dtype=torch.int16, device=logits.device)
     confidence = torch.zeros(len(logits), dtype=torch.float32, device=logits.device)
@@ -99,17 +98,17 @@ def evaluate(
         prediction=prediction.cpu(),
         confidence=confidence.cpu(),
         prediction_all_rows=anything.to(torch.int16).cpu(),
-        is_finite=bool(logits.isfinite().all()),
+        is_finite=not bool(logits.isnan().any() | logits.isposinf().any()),
     )
 
 
-def logits_of(model: Model, params: Params, exam: Exam, look: Callable[[], None] = not_at_all) -> Tensor:
-    """Return the raw logits [N, C] of one member."""
+def scores_of(judge: Judge, exam: Exam, look: Callable[[], None] = not_at_all) -> Tensor:
+    """Return the scores [N, C] of one member."""
     logits = []
     with torch.no_grad():
         for part in torch.split(exam.samples, BATCH):
             look()
-            logits.append(model.forward(params, {}, exam.inputs[part]).logits)
+            logits.append(judge(exam.inputs[part]))
     return torch.cat(logits)
 
 

@@ -89,7 +89,7 @@ class _LinearLayers(TorchFunctionMode):
         if func is torch.nn.functional.linear:
             inputs, weight, bias = (*args, *kwargs.values(), None)[:3]
             self.seen.append(_Layer(self._name(weight), self._name(bias), inputs, out))
-        elif any(self._name(leaf) for leaf in pytree.tree_leaves((args, kwargs))):
+        elif isinstance(out, Tensor) and any(self._name(leaf) for leaf in pytree.tree_leaves((args, kwargs))):
             self.is_alone = False
         return out
 

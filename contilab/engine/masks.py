@@ -32,6 +32,22 @@ def training_masks(benchmark: Benchmark, rows: Rows, head_rows: int, *, last: in
     return torch.ones(len(rows), head_rows, dtype=torch.bool)
 
 
+def groups(benchmark: Benchmark, rows: Rows, head_rows: int, *, last: int) -> Tensor:
+    """Return the sets of rows [T, C] that compete with each other in what was learned up to task *last*; other lines are empty.
+
+    Task-incremental the rows of each task, class-incremental one set of all rows seen, domain-incremental one of all rows.
+    """
+    found = torch.zeros(len(rows), head_rows, dtype=torch.bool)
+    if benchmark.scenario == "task":
+        for task in range(last + 1):
+            found[task] = select(rows[task], head_rows)
+    elif benchmark.scenario == "class":
+        found[0] = seen(rows, head_rows, last=last)
+    else:
+        found[0] = True
+    return found
+
+
 def evaluation_mask(benchmark: Benchmark, rows: Rows, head_rows: int, *, task: int, last: int) -> Tensor | None:
     """Return the mask [C] under which *task* is tested once *last* is the latest task learned (-1: none).
 

@@ -3,22 +3,24 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
 from contilab import catalog
 from contilab.data.contract import Source, Stream
-from contilab.engine import masks, memory
-from contilab.engine.draws import MemoryPlan, Stage
+from contilab.engine import masks
+from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, clone, initial_params
-from contilab.engine.schedule import Schedule
+from contilab.engine.memory.entries import no_entries
+from contilab.engine.memory.memories import Memories, Pool
+from contilab.engine.memory.plan import MemoryPlan
+from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
 from contilab.models.contract import Params
 from contilab.spec.fields import values_per_member
 from contilab.spec.run import Run
-from contilab.spec.sections import Plugin
-from contilab.strategies.contract import Member
+from contilab.spec.sections import Memory, Plugin, plugin_from
+from contilab.strategies.contract import Member, Strategy
 
 
 class Setup(NamedTuple):
@@ -54,7 +56,8 @@ class Setup(NamedTuple):
     def lesson(self, stage: Stage) -> Lesson:
         """Return what all members share while *stage* is trained."""
         table = masks.training_masks(self.shared.benchmark, self.rows, self.stream.head_rows, last=self.last_task(stage))
-        return Lesson(self.stream.train_inputs, self.stream.train_rows, self.stream.train_tasks, table.to(self.device))
+        pool = (self.stream.train_inputs, self.stream.train_rows, self.stream.train_tasks)
+        return Lesson(*pool, table.to(self.device), stage.task)
 
 
 def source_of(run: Run) -> Source:
@@ -67,7 +70,13 @@ def learner_of(run: Run, source: Source) -> Learner:
     """Build the plugins of *run*."""
     model = catalog.entry("model", run.model.name).make(_settings("model", run.model), source.input_shape, source.head_rows)
     strategy = catalog.entry("method", run.method.name).make(_settings("method", run.method))
-    return Learner(model, strategy, catalog.entry("optim", run.optim.name).make(_settings("optim", run.optim)))
+    optim = _optim(run, strategy)
+    return Learner(model, strategy, catalog.entry("optim", optim.name).make(_settings("optim", optim)))
+
+
+def _optim(run: Run, strategy: Strategy) -> Plugin:
+    """Return the optimiser of *run*: that of the preset, unless the method brings its own."""
+    return run.optim if strategy.training is None else plugin_from(strategy.training.optim)
 
 
 def prepare(
@@ -75,25 +84,42 @@ def prepare(
 ) -> Setup:
     """Return the setup of *runs*; moves the *stream* to the device."""
     run = runs[0]
-    plan = _memory_plan(run, learner, stream.head_rows)
-    stages = _stages(run, stream, every_epoch=plan.every_epoch, is_joint=learner.strategy.stages == "joint")
-    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, stages, device, dtype)
+    plan = _memory_plan(run, learner, stream)
+    planned = stages(run.train, stream, learner.strategy, plan)
+    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype)
 
 
 def initial_members(setup: Setup) -> list[MemberState]:
-    """Return how each member begins: its own weights, states made of its own settings, an empty memory."""
+    """Return how each member begins: its own weights, and states made of its own settings."""
     return [_initial_member(setup, run) for run in setup.runs]
+
+
+def begun_anew(setup: Setup, members: Sequence[MemberState]) -> list[MemberState]:
+    """Return *members* with the weights and optimisers that they began with; what their strategies know stays."""
+    return [
+        first._replace(strategy=member.strategy, stored=member.stored)
+        for first, member in zip(initial_members(setup), members, strict=True)
+    ]
+
+
+def initial_memory(setup: Setup) -> Memories:
+    """Return the empty memories of all members; their padding shows the first training sample."""
+    rows, tasks = (values.cpu().numpy() for values in (setup.stream.train_rows, setup.stream.train_tasks))
+    empty = no_entries(setup.plan.capacity, setup.stream.head_rows, filler=int(setup.stages[0].new[0]))
+    return Memories(setup.plan, Pool(rows, tasks), [empty] * len(setup.runs))
 
 
 def _initial_member(setup: Setup, run: Run) -> MemberState:
     params = initial_params(setup.learner.model, run.seed, device=setup.device, dtype=setup.dtype)
-    rates = values_per_member(_settings("optim", run.optim))
-    own = Member(values=values_per_member(_settings("method", run.method)), lr=rates["lr"])
+    rates = values_per_member(_settings("optim", _optim(run, setup.learner.strategy)))
+    values = values_per_member(_settings("method", run.method))
+    own = Member(values, rates["lr"], tasks=len(setup.stream.tasks), rows=setup.stream.head_rows)
+    slots = (setup.plan.capacity + 1, setup.stream.head_rows) if setup.plan.keeps_logits else (0,)
     return MemberState(
         params=params,
         optimiser=_on_device(setup.learner.optimiser.init(clone(params), rates), setup),
         strategy=_on_device(setup.learner.strategy.init(clone(params), own), setup),
-        memory=memory.empty(setup.plan.capacity, filler=int(setup.stages[0].samples[0]), device=setup.device),
+        stored=torch.zeros(slots, device=setup.device, dtype=setup.dtype),
     )
 
 
@@ -101,28 +127,19 @@ def _settings(kind: str, plugin: Plugin) -> Any:
     return catalog.entry(kind, plugin.name).settings(**plugin.settings)
 
 
-def _memory_plan(run: Run, learner: Learner, head_rows: int) -> MemoryPlan:
-    names = learner.strategy.replay
-    if run.memory is None:
-        return MemoryPlan(capacity=0, batch=0, names=names, every_epoch=False)
-    capacity = run.memory.capacity(head_rows)
-    batch = run.train.batch if run.memory.batch == "train" else run.memory.batch
-    return MemoryPlan(capacity=capacity, batch=batch, names=names, every_epoch=run.memory.insert == "every_epoch")
-
-
-def _stages(run: Run, stream: Stream, *, every_epoch: bool, is_joint: bool) -> tuple[Stage, ...]:
-    """Return the stages; joint training has one, with the epochs of one task but the steps of all of them together."""
-    parts = [task.train.cpu().numpy() for task in stream.tasks]
-    tasks_per_stage = len(parts) if is_joint else 1
-    stages: list[Stage] = []
-    offered = 0
-    for number, samples in enumerate([np.concatenate(parts)] if is_joint else parts):
-        steps = (run.train.steps or 0) * tasks_per_stage
-        epochs = Schedule(len(samples), run.train.batch, steps).steps_per_epoch * (run.train.epochs or 0)
-        schedule = Schedule(len(samples), run.train.batch, steps or epochs)
-        stages.append(Stage(number, samples, schedule, offered))
-        offered += schedule.offered(schedule.steps, every_epoch=every_epoch)
-    return tuple(stages)
+def _memory_plan(run: Run, learner: Learner, stream: Stream) -> MemoryPlan:
+    strategy, own = learner.strategy, run.memory or Memory(total=0)
+    return MemoryPlan(
+        capacity=own.capacity(stream.head_rows),
+        batch=run.train.batch if own.batch == "train" else own.batch,
+        names=strategy.replay,
+        insert=own.insert,
+        policy=own.policy,
+        tasks=len(stream.tasks),
+        rows=stream.head_rows,
+        reference=strategy.reference,
+        keeps_logits=strategy.keeps_logits,
+    )
 
 
 def _moved(stream: Stream, device: torch.device, dtype: torch.dtype) -> Stream:

@@ -5,11 +5,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from contilab.engine.checkpoint import Losses, Part
 from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.contract import Execution
+from contilab.engine.memory.memories import Memories
 from contilab.engine.schedule import BLOCK
 from contilab.engine.setup import Setup
 from contilab.engine.watch import Progress, Watch
@@ -44,15 +46,21 @@ def heed(watch: Watch, save: Callable[[], None]) -> None:
 
 
 def train_stage(
-    session: Session, stage: Stage, members: list[MemberState], *, done: Part = NOTHING, keep: Keep = keep_nothing
+    session: Session,
+    stage: Stage,
+    members: list[MemberState],
+    memory: Memories,
+    *,
+    done: Part = NOTHING,
+    keep: Keep = keep_nothing,
 ) -> tuple[list[MemberState], Part]:
     """Train *members* by the steps of *stage* that are not *done*; return them with the losses and seconds of all its steps.
 
-    *keep* gets members and what is done of the stage, when the watch wants it. The tensors are those that training goes on
-    with. Raises Stopped once the watch says so.
+    *memory* takes in what is offered meanwhile. *keep* gets members and what is done of the stage, when the watch wants
+    it. The tensors are those that training goes on with. Raises Stopped once the watch says so.
     """
     setup, execution, draws, watch = session
-    lesson = setup.lesson(stage)
+    lesson, training = setup.lesson(stage), setup.learner.strategy.training
     ensemble = execution.gather(members)
     step, limit, seconds = done.step, 1, done.seconds
     losses: list[Losses] = [] if done.losses is None else [done.losses]
@@ -66,13 +74,23 @@ def train_stage(
             save()
         begin = time.perf_counter()
         chunk = stage.schedule.chunk(step, limit)
-        ensemble, loss = execution.train(ensemble, lesson, draws.chunk(stage, chunk))
+        if training is not None and chunk.offset == 0:
+            ensemble = execution.gather(_at_rate(execution.scatter(ensemble), training.rate(chunk.epoch)))
+        ensemble, loss = execution.train(ensemble, lesson, draws.chunk(stage, chunk, memory))
         losses.append(loss.cpu().numpy())  # waits for the device
         step += chunk.count
         seconds += time.perf_counter() - begin
         limit = max(1, min(BLOCK, int(CHUNK_SECONDS * (step - done.step) / (seconds - done.seconds))))
         watch.progress(_progress(setup, stage, done, _part(step, losses[-1:], seconds)))
     return execution.scatter(ensemble), _part(step, losses, seconds)
+
+
+def _at_rate(members: list[MemberState], rate: float) -> list[MemberState]:
+    """Return *members* that learn at *rate*; whatever the optimiser, its state names its rate `lr`."""
+    return [
+        member._replace(optimiser=member.optimiser._replace(lr=torch.full_like(member.optimiser.lr, rate)))
+        for member in members
+    ]
 
 
 def _part(step: int, losses: list[Losses], seconds: float) -> Part:

@@ -1,28 +1,29 @@
 """The training step of one member, in the order in which it is executed.
 
-Draw B' from memory; loss and gradient; gradient transform; parameter update; insert B into memory. So no sample is replayed in
-the step in which it arrives. The step has two halves, because ensembles gain from different forms of them: `learn`, where the
-arithmetic is products of matrices, and `move`, where it is elementwise and as fast as memory is. See `executions`.
+Gather B and what was drawn from memory; loss and gradient; gradient transform; parameter update; keep logits of B. What memory
+holds is worked out before the step (see `draws`), so no sample is replayed in the step in which it arrives. The step has two
+halves, because ensembles gain from different forms of them: `learn`, where the arithmetic is products of matrices, and `move`,
+where it is elementwise and as fast as memory is. See `executions`.
 
 Shapes, without member axis: B current samples, R of one draw from memory, C head rows, T tasks, N samples of the training pool.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from contilab.engine import memory
 from contilab.engine.draws import Draw
-from contilab.engine.ensemble import MemberState
+from contilab.engine.ensemble import MemberState, clone
 from contilab.models.contract import Model, Params
 from contilab.optim.contract import Optimiser
-from contilab.strategies.contract import Batch, Strategy
+from contilab.strategies.contract import Batch, State, StepEnd, Strategy, cross_entropy, weighted_mean
 
 CLIP_GUARD = 1e-6  # added to the norm that is divided by, as in torch.nn.utils.clip_grad_norm_
 
-Gradient = Callable[[Callable[[Params], Tensor], Params], tuple[Params, Tensor]]  # (function, params) -> gradients, value
+# (function to (value, auxiliary), params) -> gradients, (value, auxiliary)
+Gradient = Callable[[Callable[[Params], tuple[Tensor, Tensor]], Params], tuple[Params, tuple[Tensor, Tensor]]]
 
 
 class Lesson(NamedTuple):
@@ -32,6 +33,7 @@ class Lesson(NamedTuple):
     rows: Tensor  # [N] int64
     tasks: Tensor  # [N] int64
     masks: Tensor  # [T, C] bool
+    stage: int = 0
 
 
 class Learner(NamedTuple):
@@ -42,48 +44,121 @@ class Learner(NamedTuple):
     optimiser: Optimiser
 
 
-Learn = Callable[[Lesson, MemberState, Draw], tuple[Params, Tensor]]  # -> gradients of the data, loss
-Move = Callable[[MemberState, Params, Draw], tuple[MemberState, Tensor]]  # (member, gradients, draw) -> moved member, penalty
+class Learned(NamedTuple):
+    """What the samples of a step say of one member."""
+
+    grads: Params  # of the data loss
+    loss: Tensor  # []
+    logits: Tensor  # [B, C] of the current batch, or [0] if memory keeps none
+    references: Params  # [K, *shape] by name; empty without references
+
+
+Learn = Callable[[Lesson, MemberState, Draw], Learned]
+Move = Callable[[Lesson, MemberState, Learned, Draw], tuple[MemberState, Tensor]]  # -> moved member, penalty
 
 
 def make_learn(learner: Learner, gradient: Gradient) -> Learn:
     """Return the first half of a step: what the samples say."""
     model, strategy = learner.model, learner.strategy
 
-    def learn(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[Params, Tensor]:
-        drawn = {name: member.memory[replay.slots] for name, replay in draw.replay.items()}
-        index = torch.cat([draw.current, *drawn.values()]) if drawn else draw.current
+    def learn(lesson: Lesson, member: MemberState, draw: Draw) -> Learned:
+        index = torch.cat([draw.current, *(replay.samples for replay in draw.replay.values())])
         x, row, mask = lesson.inputs[index], lesson.rows[index], lesson.masks[lesson.tasks[index]]
-        weights = {"current": x.new_ones(len(draw.current)), **{name: replay.weight for name, replay in draw.replay.items()}}
+        parts = extras(learner, lesson, member, draw, x)
 
-        def loss(params: Params) -> Tensor:
+        def loss(params: Params) -> tuple[Tensor, Tensor]:
             logits = model.forward(params, {}, x).logits  # one pass over current and replayed samples
-            return strategy.loss(member.strategy, _split(logits, row, mask, weights))
+            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else x.new_empty(0)
+            return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), kept
 
-        return gradient(loss, member.params)
+        grads, (value, logits) = gradient(loss, member.params)
+        return Learned(grads, value, logits, _references(learner, lesson, member, draw, gradient))
 
     return learn
+
+
+class Extra(NamedTuple):
+    """What a batch has beside logits, rows and masks."""
+
+    weight: Tensor  # [B]
+    stored: Tensor | None = None  # [B, C]
+    teacher: Tensor | None = None  # [B, C]
+
+
+def extras(learner: Learner, lesson: Lesson, member: MemberState, draw: Draw, x: Tensor) -> dict[str, Extra]:
+    """Return weights of the batches by name, stored logits of replayed ones, and what the teacher says of the current one.
+
+    x: the inputs of all batches, the current one first.
+    """
+    teacher = None
+    if learner.strategy.teacher is not None and lesson.stage > 0:
+        told = learner.model.forward(learner.strategy.teacher(member.strategy), {}, x[: len(draw.current)])
+        teacher = told.logits.detach()
+    found = {"current": Extra(x.new_ones(len(draw.current)), None, teacher)}
+    for name, replay in draw.replay.items():
+        found[name] = Extra(replay.weight, *(member.stored[slots] for slots in replay.slots))
+    return found
+
+
+def batches_of(logits: Tensor, row: Tensor, mask: Tensor, parts: Mapping[str, Extra]) -> dict[str, Batch]:
+    """Return the batches, which lie one after the other, by name."""
+    sizes = [len(part.weight) for part in parts.values()]
+    split = zip(torch.split(logits, sizes), torch.split(row, sizes), torch.split(mask, sizes), strict=True)
+    return {name: Batch(*own, *part) for (name, part), own in zip(parts.items(), split, strict=True)}
+
+
+def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Draw, gradient: Gradient) -> Params:
+    """Return the gradients of the mean cross entropy of each reference batch, [K, *shape] by name."""
+    found: list[Params] = []
+    for reference in draw.references:
+        for index, weight in zip(reference.samples.unbind(), reference.weight.unbind(), strict=True):
+            x, row, mask = lesson.inputs[index], lesson.rows[index], lesson.masks[lesson.tasks[index]]
+
+            def loss(
+                params: Params, x: Tensor = x, row: Tensor = row, mask: Tensor = mask, weight: Tensor = weight
+            ) -> tuple[Tensor, Tensor]:
+                batch = Batch(learner.model.forward(params, {}, x).logits, row, mask, weight)
+                value = weighted_mean(cross_entropy(batch), weight)
+                return value, value.detach()
+
+            found.append(gradient(loss, member.params)[0])
+    return {name: torch.stack([grads[name] for grads in found]) for name in member.params} if found else {}
 
 
 def make_move(learner: Learner, gradient: Gradient) -> Move:
     """Return the second half of a step: what is made of it. It owns its gradients and may write into them."""
     strategy, optimiser = learner.strategy, learner.optimiser
 
-    def move(member: MemberState, grads: Params, draw: Draw) -> tuple[MemberState, Tensor]:
-        params, optimiser_state, state, kept = member
-        penalty = params[next(iter(params))].new_zeros(())
-        if strategy.penalty is not None:
-            pull_of = strategy.penalty
-            pulls, penalty = gradient(lambda params: pull_of(state, params), params)
+    def move(lesson: Lesson, member: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
+        params, optimiser_state, state, stored = member
+        grads, penalty = learned.grads, learned.loss.new_zeros(())
+        before = (clone(params), clone(grads)) if strategy.after_step is not None else None
+        if strategy.penalty is not None and lesson.stage > 0:
+            pulls, penalty = _pull(strategy.penalty, state, params, gradient)
             grads = {name: grad.add_(pulls[name]) for name, grad in grads.items()}
+        if strategy.project is not None and learned.references:
+            grads = strategy.project(state, grads, learned.references)
         if optimiser.clip_norm is not None:
             grads = clip(grads, optimiser.clip_norm)
         params, optimiser_state = optimiser.update(params, grads, optimiser_state)
+        if strategy.after_step is not None and before is not None:
+            state = strategy.after_step(state, StepEnd(before[0], params, before[1]))
         for slots in draw.keep:
-            kept = memory.insert(kept, slots, draw.current)
-        return MemberState(params, optimiser_state, state, kept), penalty
+            stored = stored.index_copy(0, slots, learned.logits)
+        return MemberState(params, optimiser_state, state, stored), penalty
 
     return move
+
+
+def _pull(
+    penalty: Callable[[State, Params], Tensor], state: State, params: Params, gradient: Gradient
+) -> tuple[Params, Tensor]:
+    def value_of(params: Params) -> tuple[Tensor, Tensor]:
+        value = penalty(state, params)
+        return value, value.detach()
+
+    pulls, (value, _) = gradient(value_of, params)
+    return pulls, value
 
 
 def owned(grads: Params) -> Params:
@@ -98,9 +173,3 @@ def clip(grads: Params, limit: float) -> Params:
     norm = torch.stack([(grad * grad).sum() for grad in grads.values()]).sum().sqrt()
     factor = (limit / (norm + CLIP_GUARD)).clamp(max=1.0)
     return {name: grad * factor for name, grad in grads.items()}
-
-
-def _split(logits: Tensor, row: Tensor, mask: Tensor, weights: dict[str, Tensor]) -> dict[str, Batch]:
-    sizes = [len(weight) for weight in weights.values()]
-    parts = zip(torch.split(logits, sizes), torch.split(row, sizes), torch.split(mask, sizes), weights.values(), strict=True)
-    return {name: Batch(*part) for name, part in zip(weights, parts, strict=True)}

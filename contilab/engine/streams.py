@@ -16,6 +16,9 @@ ORDER = "order"  # per epoch: the order of the samples
 WEIGHTS = "weights"  # with the name of the parameter
 REPLAY = "replay"  # with the name of the draw; per block of steps
 RESERVOIR = "reservoir"  # per block of steps
+REFERENCE = "reference"  # per block of steps: one number for each slot
+OFFER = "offer"  # per task: the order in which all of its samples are offered at once
+OFFER_DRAW = "offer.draw"  # per task: one number for each of them
 IMPORTANCE = "importance"  # per task: which samples
 IMPORTANCE_DRAW = "importance.draw"  # per task: one number for each of them
 

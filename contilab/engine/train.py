@@ -1,12 +1,13 @@
 """Training of one group: stage after stage, all members together, evaluated after each."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from contilab.engine import streams
+from contilab.engine import masks, streams
 from contilab.engine.checkpoint import Part, Standing, pack, step_of, unpack
 from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
@@ -15,8 +16,12 @@ from contilab.engine.ensemble import MemberState, clone
 from contilab.engine.environment import choose, circumstances
 from contilab.engine.evaluate import Exam, Marks, Row, evaluate, not_at_all, test_exam, validation_exam
 from contilab.engine.executions.contract import MakeExecution
+from contilab.engine.exemplars import chosen
 from contilab.engine.importance import Samples, importance
-from contilab.engine.setup import Setup, initial_members, learner_of, prepare, source_of
+from contilab.engine.judge import judge_of
+from contilab.engine.memory.entries import Entries
+from contilab.engine.memory.memories import Memories
+from contilab.engine.setup import Setup, begun_anew, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
 from contilab.hardware.device import choose_device
@@ -81,8 +86,8 @@ def train_group(
         if watch.is_due_at_task_end():
             keeper.keep(standing)
     with standing.clock.records():
-        parts = zip(setup.runs, standing.members, standing.diaries, strict=True)
-        return [_outcome(setup, *part, standing.clock) for part in parts]
+        parts = zip(setup.runs, standing.members, standing.memory.entries(), standing.diaries, strict=True)
+        return [_outcome(setup, *part, clock=standing.clock) for part in parts]
 
 
 class _Keeper:
@@ -102,12 +107,13 @@ class _Keeper:
 
 def _beginning(setup: Setup, watch: Watch) -> Standing:
     clock = Stopwatch()
-    members = initial_members(setup)
+    members, memory = initial_members(setup), initial_memory(setup)
     diaries = [Diary() for _ in members]
     with clock.records():
-        for member, diary in zip(members, diaries, strict=True):
-            diary.note_marks(None, *_examine(setup, None, member, lambda: heed(watch, not_at_all)))
-    return Standing(0, Part(), members, diaries, clock)
+        look = partial(heed, watch, not_at_all)
+        for member, entries, diary in zip(members, memory.entries(), diaries, strict=True):
+            diary.note_marks(None, *_examine(setup, None, member, entries, look))
+    return Standing(0, Part(), members, memory, diaries, clock)
 
 
 def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) -> Standing:
@@ -117,43 +123,66 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
     """
     setup, watch = session.setup, session.watch
     members, diaries, clock = standing.members, standing.diaries, standing.clock
+    memory = standing.memory.copy()
+    if setup.learner.strategy.is_fresh and standing.part.step == 0:
+        members = begun_anew(setup, members)
 
     def keep(members: list[MemberState], part: Part) -> None:
-        keeper.keep(standing._replace(members=members, part=part))
+        keeper.keep(standing._replace(members=members, memory=memory, part=part))
 
-    trained, part = train_stage(session, stage, members, done=standing.part, keep=keep)
-    assert part.losses is not None, "a stage has at least one step"  # noqa: S101 - a fault of ours
+    trained, part = train_stage(session, stage, members, memory, done=standing.part, keep=keep)
 
     def look() -> None:
         heed(watch, lambda: keep(trained, part))
 
+    closed = _taken_in(session, stage, trained, memory, look)
     members = []
     for run, member in zip(setup.runs, trained, strict=True):
         look()
         members.append(_end_of_task(setup, stage, run, member))
+    losses = np.empty((0, len(members))) if part.losses is None else part.losses
     with clock.records():
-        alive = np.array([diary.diverged is None for diary in diaries])
-        alive &= np.isfinite(part.losses).all(0)
-        pairs = zip(members, alive, strict=True)
-        found = [_examine(setup, stage, member, look) if is_alive else None for member, is_alive in pairs]
+        finite = np.array([diary.diverged is None for diary in diaries]) & np.isfinite(losses).all(0)
+        parts = zip(members, closed.entries(), finite, strict=True)
+        found = [_examine(setup, stage, one, entries, look) if alive else None for one, entries, alive in parts]
     # Nothing may be noted before the last look: what is kept there is a stage that is not closed.
-    for diary, own, marks in zip(diaries, part.losses.T, found, strict=True):
+    for diary, own, marks in zip(diaries, losses.T, found, strict=True):
         if diary.diverged is None:
             diary.note_losses(setup, stage, own)
         if marks is not None:
             diary.note_marks(stage, *marks)
-    clock.steps_per_second.append(part.step / part.seconds)
+    clock.steps_per_second.append(part.step / part.seconds if part.step else 0.0)
     diverged = sum(diary.diverged is not None for diary in diaries)
     watch.log("task_end", task=stage.task, seconds=part.seconds, diverged=diverged)
-    return Standing(stage.task + 1, Part(), members, diaries, clock)
+    return Standing(stage.task + 1, Part(), members, closed, diaries, clock)
 
 
-def _examine(setup: Setup, stage: Stage | None, member: MemberState, look: Callable[[], None]) -> tuple[Marks, Row | None]:
+def _taken_in(
+    session: Session, stage: Stage, members: list[MemberState], memory: Memories, look: Callable[[], None]
+) -> Memories:
+    """Return what memory holds once *stage* is closed; *memory* stays as it is."""
+    setup = session.setup
+    if setup.plan.insert != "task_end" or setup.plan.capacity == 0 or stage.fills:
+        return memory
+    closed = memory.copy()
+    if setup.plan.policy != "herding":
+        session.draws.offer_all(stage, closed)
+        return closed
+    for place, (member, entries) in enumerate(zip(members, memory.entries(), strict=True)):
+        closed.replace(place, chosen(setup, stage, member.params, entries, look))
+    closed.count_offered(np.broadcast_to(stage.new, (len(members), len(stage.new))))
+    return closed
+
+
+def _examine(
+    setup: Setup, stage: Stage | None, member: MemberState, entries: Entries, look: Callable[[], None]
+) -> tuple[Marks, Row | None]:
     """Return the marks of *member* after *stage*, or of the untrained model, and its accuracies on validation samples."""
     last = -1 if stage is None else setup.last_task(stage)
+    judge = judge_of(setup, member.params, entries, look)
 
     def sit(exam: Exam) -> Marks:
-        return evaluate(setup.learner.model, member.params, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
+        return evaluate(judge, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
 
     exam = validation_exam(setup.stream)
     is_validated = stage is not None and len(exam.samples) > 0
@@ -167,8 +196,10 @@ def _end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> M
         return member
     request = strategy.importance
     found = None if request is None else _importance(setup, stage, run, member.params, request)
+    groups = masks.groups(setup.shared.benchmark, setup.rows, setup.stream.head_rows, last=setup.last_task(stage))
     # Copies: the optimiser may write into parameters, and an anchor must not move with them.
-    return member._replace(strategy=strategy.after_task(member.strategy, TaskEnd(clone(member.params), found)))
+    end = TaskEnd(clone(member.params), found, groups.to(setup.device))
+    return member._replace(strategy=strategy.after_task(member.strategy, end))
 
 
 def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: Importance) -> Params:
@@ -186,8 +217,17 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
     return importance(setup.learner.model, params, request, samples)
 
 
-def _outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, clock: Stopwatch) -> Outcome:
+def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diary: Diary, *, clock: Stopwatch) -> Outcome:
     notes = setup.learner.strategy.notes
-    if notes is not None and diary.diverged is None:
-        diary.notes = notes(member.strategy)
-    return outcome(setup, run, member, diary, cost(setup, member, diary.steps, clock))
+    if diary.diverged is None:
+        diary.notes = {**_head_notes(setup, entries), **(notes(member.strategy) if notes is not None else {})}
+    return outcome(setup, run, member, diary, cost(setup, member, entries, diary.steps, clock))
+
+
+def _head_notes(setup: Setup, entries: Entries) -> dict[str, float | str]:
+    """Return what is noted of a head that predicts by means of memory: its name, and how many classes it cannot predict."""
+    if setup.learner.strategy.head == "linear":
+        return {}
+    held = setup.stream.train_rows.cpu().numpy()[entries.samples[:-1][entries.number[:-1] > 0]]
+    seen = {row for task in setup.rows for row in task}
+    return {"head": "ncm", "classes_without_entry": float(len(seen - set(held.tolist())))}

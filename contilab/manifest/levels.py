@@ -10,6 +10,8 @@ from contilab.errors import Fault
 from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
+from contilab.manifest.wording import names
+from contilab.spec.sections import Memory
 
 BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
 
@@ -75,9 +77,14 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
     are those of profile and preset if the user chose another plugin, and the memory of methods that use none.
     """
     merged = Merged({}, {}, [])
+    entry = rules.menu.entry("method", method)
     for table, keys in rules.shared.items():
-        if table != "memory" or rules.menu.entry("method", method).uses_memory:
+        if table != "memory":
             merged.tables[table] = _filled(merged, rules, keys, given)
+        elif entry.uses_memory:
+            merged.tables[table] = _filled(merged, rules, keys, given_to_memory(given, entry.memory))
+            merged.faults.extend(() if merged.faults else _unfit(rules, method, merged.tables[table]))
+    merged.faults.extend(() if merged.faults else _undefined(rules, method, merged.tables["benchmark"]["scenario"]))
     for kind in PLUGINS:
         name = method if kind == "method" else _filled(merged, rules, rules.named[kind], given).get("name")
         if name not in rules.menu.names[kind]:
@@ -89,6 +96,41 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
     if merged.tables.get("memory", {}).get("batch") == "train":  # the word and its number are one run
         merged.tables["memory"]["batch"] = merged.tables["train"]["batch"]
     return merged
+
+
+def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str, ...]]) -> dict[str, Given]:
+    """Return what a method's memory is given: its own defaults below, and nothing else where it accepts one value only."""
+    own = {f"memory.{key}": Given(values[0], DEFAULTS) for key, values in accepted.items()}
+    fixed = {f"memory.{key}" for key, values in accepted.items() if len(values) == 1}
+    return {**own, **{key: value for key, value in given.items() if key not in fixed}}
+
+
+def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
+    """Return the faults of a *memory* that *method* cannot work with, or that contradicts itself."""
+    faults = [
+        Fault(f"{rules.place}: memory.{key}", f"{memory[key]!r} does not fit {method}", f"it accepts {names(values)}")
+        for key, values in rules.menu.entry("method", method).memory.items()
+        if memory[key] not in values
+    ]
+    try:
+        Memory(**memory)
+    except ValueError as error:
+        faults.append(Fault(f"{rules.place}: memory", str(error), "change one of these settings"))
+    return faults
+
+
+def _undefined(rules: Rules, method: str, scenario: str) -> list[Fault]:
+    """Return the fault of a *method* that the scenario does not know."""
+    accepted = rules.menu.entry("method", method).scenarios
+    if scenario in accepted:
+        return []
+    return [
+        Fault(
+            f"{rules.place}: matrix.method",
+            f"{method} is not defined in the {scenario}-incremental scenario",
+            f"it is in {names(accepted)}; leave it out of this preset's study",
+        )
+    ]
 
 
 def _filled(merged: Merged, rules: Rules, keys: Mapping[str, Key], given: Mapping[str, Given]) -> dict[str, Any]:

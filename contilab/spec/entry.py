@@ -4,8 +4,8 @@ Every plugin module (a strategy, model, optimiser, benchmark or memory policy: o
 ends with `ENTRY = Entry(...)`; one line of `contilab.catalog` points at it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +23,8 @@ class Entry:
     `PER_MEMBER` where an ensemble takes them per member. make(settings, ...) builds the plugin from an instance of
     *settings*; the contract of its kind tells the further arguments. numerics: tag such as "ewc/1", raised when the plugin's
     numbers change. summary: the rule in one paragraph whose first sentence is its one-line form. uses_memory: the `memory`
-    table of the manifest applies.
+    table of the manifest applies. memory: what the plugin accepts of that table, by key; the first value is its default.
+    scenarios: those in which it is defined.
     """
 
     make: Callable[..., Any]
@@ -32,6 +33,8 @@ class Entry:
     settings: type = NoSettings
     paper: str = ""
     uses_memory: bool = False
+    memory: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    scenarios: tuple[str, ...] = ("task", "class", "domain")
 
 
 def load(reference: str) -> object:

@@ -69,8 +69,18 @@ class Memory:
     total: Annotated[Annotated[int, Ge(0)] | None, Doc("entries in all (M)")] = None
     per_class: Annotated[Annotated[int, Ge(0)] | None, Doc("entries per class")] = None
     batch: Annotated[Annotated[int, Ge(1)] | Literal["train"], Doc("replayed samples per step; train = train.batch")] = "train"
-    policy: Annotated[Literal["reservoir"], Doc("which samples are kept")] = "reservoir"
-    insert: Annotated[Literal["first_epoch", "every_epoch"], Doc("when samples are offered")] = "first_epoch"
+    policy: Annotated[
+        Literal["reservoir", "class_balanced", "ring", "ring_class", "herding"],
+        Doc("which samples are kept; ring: the last of each task, ring_class: of each class"),
+    ] = "reservoir"
+    insert: Annotated[Literal["first_epoch", "every_epoch", "task_end"], Doc("when samples are offered; herding: task_end")] = (
+        "first_epoch"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse herding while a task is trained: it chooses from the features of the finished task."""
+        if self.policy == "herding" and self.insert != "task_end":
+            raise ValueError(f'policy = "herding" chooses at the end of a task, and insert = "{self.insert}"')
 
     def capacity(self, head_rows: int) -> int:
         """Return how many entries it holds (M); *per_class* counts for each of *head_rows* classes."""

@@ -20,26 +20,50 @@ MASKED = -1e9  # a disallowed logit is replaced by this, never added to
 
 
 class Member(NamedTuple):
-    """What is one member's own: its per-member settings by name (as in the manifest), and its base learning rate (eta0)."""
+    """What is one member's own: its per-member settings by name (as in the manifest), and its base learning rate (eta0).
+
+    Also the shape of what it learns, for states that depend on it: *tasks* (T) and head rows (C).
+    """
 
     values: Mapping[str, float | str]
     lr: float
+    tasks: int = 1
+    rows: int = 1
 
 
 class Batch(NamedTuple):
-    """One batch as a strategy sees it. weight is 1, or 0 for padding; padding changes nothing."""
+    """One batch as a strategy sees it. weight is 1, or 0 for padding; padding changes nothing.
+
+    *stored*: the raw logits that memory keeps of replayed samples, if the strategy keeps logits. *teacher*: the raw logits of
+    the current batch under the parameters of `Strategy.teacher`; absent in the first stage. Both are constants.
+    """
 
     logits: Tensor  # [B, C] raw
     row: Tensor  # [B] int64, the head row of the label
     mask: Tensor  # [B, C] bool
     weight: Tensor  # [B] float
+    stored: Tensor | None = None  # [B, C]
+    teacher: Tensor | None = None  # [B, C]
+
+
+class StepEnd(NamedTuple):
+    """One step as it was: parameters before and after it, and the gradient of the data loss alone, before any transform."""
+
+    before: Params
+    after: Params
+    grads: Params
 
 
 class TaskEnd(NamedTuple):
-    """What a strategy gets at the end of a task: the final parameters and, if it asked, importances shaped like them."""
+    """What a strategy gets at the end of a task: the final parameters and, if it asked, importances shaped like them.
+
+    *groups* [T, C]: the head rows that compete with each other in what was learned so far, a set per line, other lines empty:
+    class-incremental the rows seen so far, task-incremental the rows of each task so far, domain-incremental all rows.
+    """
 
     params: Params
     importance: Params | None
+    groups: Tensor | None = None  # [T, C] bool
 
 
 class Importance(NamedTuple):
@@ -55,26 +79,73 @@ class Importance(NamedTuple):
     reduce: Literal["square", "abs"]
 
 
+class Reference(NamedTuple):
+    """A request for gradients of the mean cross entropy on memory, in each step from the second task on.
+
+    With a number of *samples*: one draw of so many entries of earlier tasks, all of them while there are fewer. With None: one
+    batch per earlier task, all of its entries.
+    """
+
+    samples: int | None
+
+
+class OwnTraining(NamedTuple):
+    """The schedule of a method that does not train by that of the preset: *epochs* of batches of *batch* samples.
+
+    *optim*: the optimiser's name and settings, as a table of the manifest. rate(epoch) -> learning rate of that epoch.
+    """
+
+    epochs: int
+    batch: int
+    optim: Mapping[str, Any]
+    rate: Callable[[int], float]
+
+
+Stages = Literal["tasks", "joint", "cumulative", "exemplars", "memory"]
+
+
 class Strategy(NamedTuple):
     """A method as pure functions, built by `ENTRY.make(settings)`. Everything but *init* and *loss* is optional.
 
+    The data of a step:
     init(params, member) -> state; called once, before the first task.
     loss(state, batches) -> scalar; batches by name: "current", and those named in *replay*.
-    replay: names of independent draws from memory, made anew in each step.
-    penalty(state, params) -> scalar, added to the loss (its gradient is kept apart from that of the data).
-    importance: asked for at the end of each task. after_task(state, end) -> state.
-    notes(state) -> facts for the record, numbers or text by name. stages: "tasks", or "joint" to merge all tasks into one
-    stage.
+    replay: names of independent draws from memory, made anew in each step. keeps_logits: memory keeps the logits of the step
+    in which a sample arrives. teacher(state) -> the parameters whose logits of the current batch the loss wants, from the
+    second stage on.
+
+    What is made of the gradient, in this order:
+    penalty(state, params) -> scalar, added to the loss from the second stage on (its gradient is kept apart from that of the
+    data). reference: gradients on memory that *project* wants. project(state, grads, references) -> grads, from the second
+    task on; references [K, *shape] by name. after_step(state, step) -> state.
+
+    At the end of each task:
+    importance: asked for. after_task(state, end) -> state. notes(state) -> facts for the record, numbers or text by name.
+
+    The stages of training:
+    stages: "tasks"; "joint": one stage of all tasks; "cumulative": stage t has the data of tasks 0..t; "exemplars": stage t has
+    those of task t and all entries of memory; "memory": the stream only fills memory, and stage t has its entries.
+    is_fresh: every stage begins with the initial parameters. training: replaces epochs, batch and optimiser of the preset.
+    head: "linear", or "ncm" to predict the nearest mean of the features of memory's entries.
+    is_vmappable: all of these functions go through vmap.
     """
 
     init: Callable[[Params, Member], State]
     loss: Callable[[State, Mapping[str, Batch]], Tensor]
     replay: tuple[str, ...] = ()
+    keeps_logits: bool = False
+    teacher: Callable[[State], Params] | None = None
     penalty: Callable[[State, Params], Tensor] | None = None
+    reference: Reference | None = None
+    project: Callable[[State, Params, Params], Params] | None = None
+    after_step: Callable[[State, StepEnd], State] | None = None
     importance: Importance | None = None
     after_task: Callable[[State, TaskEnd], State] | None = None
     notes: Callable[[State], dict[str, float | str]] | None = None
-    stages: Literal["tasks", "joint"] = "tasks"
+    stages: Stages = "tasks"
+    is_fresh: bool = False
+    training: OwnTraining | None = None
+    head: Literal["linear", "ncm"] = "linear"
     is_vmappable: bool = True
 
 

@@ -34,17 +34,17 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
-def a_stream(sizes=(40, 33, 47), validation=4, test=20) -> Stream:
-    """Return tasks of two classes with *sizes* training samples; the samples of all tasks are mixed in the pools."""
+def a_stream(sizes=(40, 33, 47), validation=4, test=20, shape=(WIDTH,)) -> Stream:
+    """Return tasks of two classes with *sizes* training samples of *shape*; those of all tasks are mixed in the pools."""
     generator = torch.Generator().manual_seed(0)
     rows = 2 * len(sizes)
-    means = 2 * torch.randn(rows, WIDTH, generator=generator)
+    means = 2 * torch.randn(rows, *shape, generator=generator)
 
     def pool(counts):
         owner = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
         owner = owner[torch.randperm(len(owner), generator=generator)]
         row = 2 * owner + torch.randint(0, 2, owner.shape, generator=generator)
-        return means[row] + torch.randn(len(row), WIDTH, generator=generator), row, owner
+        return means[row] + torch.randn(len(row), *shape, generator=generator), row, owner
 
     inputs, row, owner = pool([size + validation for size in sizes])
     test_inputs, test_row, test_owner = pool([test] * len(sizes))
@@ -59,7 +59,8 @@ def a_stream(sizes=(40, 33, 47), validation=4, test=20) -> Stream:
 def a_run(seed=0, method="naive", *, scenario="class", model=("mlp", {}), optim=("sgd", {"lr": 0.05}), **sections) -> Run:
     """Return a run; methods with a memory get one of 20 entries unless *sections* say otherwise."""
     settings = sections.pop("settings", {})
-    uses_memory = catalog.entry("method", method).uses_memory
+    entry = catalog.entry("method", method)
+    memory = {key: values[0] for key, values in entry.memory.items()}
     defaults = {
         "benchmark": Benchmark(name="gaussians", scenario=scenario),
         "data": DATA,
@@ -67,7 +68,7 @@ def a_run(seed=0, method="naive", *, scenario="class", model=("mlp", {}), optim=
         "optim": Plugin(name=optim[0], settings=optim[1]),
         "train": Train(epochs=2, batch=16),
         "method": Plugin(name=method, settings=settings),
-        "memory": Memory(total=20, batch=8) if uses_memory else None,
+        "memory": Memory(total=20, batch=8, **memory) if entry.uses_memory else None,
         "eval": Eval(),
         "engine": Numerics(),
         "seed": seed,
@@ -78,7 +79,9 @@ def a_run(seed=0, method="naive", *, scenario="class", model=("mlp", {}), optim=
 def a_setup(runs, stream=None, dtype=torch.float32):
     """Return the setup of *runs* on *stream*."""
     stream = stream or a_stream()
-    source = Source(DATA, (WIDTH,), stream.head_rows, len(stream.train_rows), len(stream.test_rows), lambda: stream)
+    source = Source(
+        DATA, stream.train_inputs.shape[1:], stream.head_rows, len(stream.train_rows), len(stream.test_rows), lambda: stream
+    )
     return prepare(runs, learner_of(runs[0], source), stream, device=torch.device("cpu"), dtype=dtype)
 
 
@@ -99,9 +102,9 @@ def drawn(monkeypatch):
     seen = []
     chunk = Draws.chunk
 
-    def noting(self, stage, piece):
-        draws = chunk(self, stage, piece)
-        leaves = [draws.current, *(leaf for replay in draws.replay.values() for leaf in replay), *draws.keep]
+    def noting(self, stage, piece, memory):
+        draws = chunk(self, stage, piece, memory)
+        leaves = [draws.current, *(leaf for replay in draws.replay.values() for leaf in replay[:2]), *draws.keep]
         for step in range(piece.count):
             data = b"".join(np.ascontiguousarray(leaf[step]).tobytes() for leaf in leaves)
             seen.append((stage.task, piece.first + step, hashlib.sha256(data).hexdigest()))

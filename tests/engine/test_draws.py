@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from contilab.engine.draws import Draws
+from contilab.engine.setup import initial_memory
 from contilab.spec.sections import Memory, Train
 
 
@@ -14,16 +15,14 @@ def draws_of(make, seeds, **sections):
     return setup, Draws(seeds, setup.plan, device=setup.device, dtype=setup.dtype)
 
 
-def all_steps(setup, draws, stage, limit, first=0):
-    """Return the draws of all steps from *first* on, one list per kind, each [E, ...]."""
-    found, step = [], first
+def all_steps(setup, draws, stage, limit):
+    """Return the draws of all steps, one list per kind, each [E, ...]; memory is empty when the stage begins."""
+    found, step, memory = [], 0, initial_memory(setup)
     while step < stage.schedule.steps:
         chunk = stage.schedule.chunk(step, limit)
-        draw = draws.chunk(stage, chunk)
+        draw = draws.chunk(stage, chunk, memory)
         replay = draw.replay["replay"]
-        for place in range(chunk.count):
-            kept = [kept[place].tolist() for kept in draw.keep]
-            found.append((draw.current[place].tolist(), replay.slots[place].tolist(), replay.weight[place].tolist(), kept))
+        found += zip(draw.current.tolist(), replay.samples.tolist(), replay.weight.tolist(), strict=True)
         step += chunk.count
     return found
 
@@ -40,28 +39,33 @@ class TestDraws:
         assert all_steps(setup, draws, stage, 1) == all_steps(setup, draws, stage, 64)
 
     def test_are_the_same_from_any_step_on(self, make):
-        """Draws made anew from step 3 on are those of an uninterrupted stage."""
+        """Draws made anew from step 3 on, with the memory of that step, are those of an uninterrupted stage."""
         setup, draws = draws_of(make, (0, 1))
         again = Draws((0, 1), setup.plan, device=setup.device, dtype=setup.dtype)
-        stage = setup.stages[2]
+        stage, memory = setup.stages[2], initial_memory(setup)
+        for step in range(3):
+            draws.chunk(stage, stage.schedule.chunk(step, 1), memory)
+        other = memory.copy()
+        one, two = (own.chunk(stage, stage.schedule.chunk(3, 64), held) for own, held in ((draws, memory), (again, other)))
 
-        assert all_steps(setup, draws, stage, 64)[3:] == all_steps(setup, again, stage, 64, first=3)
+        assert torch.equal(one.current, two.current)
+        assert torch.equal(one.replay["replay"].samples, two.replay["replay"].samples)
 
     def test_do_not_depend_on_the_other_members(self, make):
         """Seed 1 draws the same alone and between others."""
         setup, alone = draws_of(make, (1,))
         _, between = draws_of(make, (7, 1, 2))
         stage, chunk = setup.stages[1], setup.stages[1].schedule.chunk(0, 8)
-        one, many = alone.chunk(stage, chunk), between.chunk(stage, chunk)
+        one = alone.chunk(stage, chunk, initial_memory(setup))
+        many = between.chunk(stage, chunk, initial_memory(make.setup([make.run(seed, "er") for seed in (7, 1, 2)])))
 
         assert torch.equal(one.current[:, 0], many.current[:, 1])
-        assert torch.equal(one.keep[0][:, 0], many.keep[0][:, 1])
-        assert torch.equal(one.replay["replay"].slots[:, 0], many.replay["replay"].slots[:, 1])
+        assert torch.equal(one.replay["replay"].samples[:, 0], many.replay["replay"].samples[:, 1])
 
     def test_differ_between_seeds(self, make):
         """Two seeds see other batches."""
         setup, draws = draws_of(make, (0, 1))
-        current = draws.chunk(setup.stages[0], setup.stages[0].schedule.chunk(0, 1)).current[0]
+        current = draws.chunk(setup.stages[0], setup.stages[0].schedule.chunk(0, 1), initial_memory(setup)).current[0]
 
         assert not torch.equal(current[0], current[1])
 
@@ -75,9 +79,20 @@ class TestDraws:
         assert sorted(first[0]) == sorted(second[0])
         assert first.tolist() != second.tolist()
 
-    def test_offer_each_sample_once_unless_told_otherwise(self, make):
-        """With insert = first_epoch only the first epoch has slots to keep samples in."""
-        setup, draws = draws_of(make, (0,), train=Train(epochs=3, batch=16))
-        kept = [len(keep) for *_, keep in all_steps(setup, draws, setup.stages[0], 1)]
+    @pytest.mark.parametrize(("insert", "offers"), [("first_epoch", 1), ("every_epoch", 3), ("task_end", 0)])
+    def test_offer_each_sample_as_often_as_told(self, make, insert, offers):
+        """Over three epochs memory is offered the 40 samples of the task once, in each epoch, or not before its end."""
+        setup, draws = draws_of(make, (0,), train=Train(epochs=3, batch=16), memory=Memory(total=5, batch=4, insert=insert))
+        memory, stage = initial_memory(setup), setup.stages[0]
+        for step in range(stage.schedule.steps):
+            draws.chunk(stage, stage.schedule.chunk(step, 1), memory)
 
-        assert kept == [1] * 3 + [0] * 6
+        assert memory.offered.sum() == 40 * offers
+
+    def test_count_what_is_replayed(self, make):
+        """The samples replayed are those of weight 1."""
+        setup, draws = draws_of(make, (0, 1))
+        memory, stage = initial_memory(setup), setup.stages[0]
+        drawn = [draws.chunk(stage, stage.schedule.chunk(step, 1), memory).replay["replay"] for step in range(3)]
+
+        assert memory.replayed.tolist() == [int(sum(replay.weight[:, member].sum() for replay in drawn)) for member in (0, 1)]

@@ -13,12 +13,17 @@ ROWS = ((0, 1), (2, 3))
 test_exam.__test__ = False  # a function of the engine, not a test
 
 
+def judge(model, params):
+    """Return the logits of a model as what answers in an exam."""
+    return lambda x: model.forward(params, {}, x).logits
+
+
 def marks_of(logits, targets, scenario="class", last=1):
     """Return the marks of a model whose logits are the inputs, on two tasks of equal size."""
     model = Model({}, lambda _params, _buffers, x: Forward(x, x), flops=0)
     inputs = torch.tensor(logits, dtype=torch.float32)
     exam = Exam(inputs, torch.arange(len(inputs)), torch.tensor(targets), [len(targets) // 2] * 2)
-    return evaluate(model, {}, exam, Benchmark(name="b", scenario=scenario), ROWS, last=last)
+    return evaluate(judge(model, {}), exam, Benchmark(name="b", scenario=scenario), ROWS, last=last)
 
 
 class TestEvaluate:
@@ -62,8 +67,10 @@ class TestEvaluate:
         order = [2, 0, 1]
         permuted = setup.stream._replace(tasks=tuple(setup.stream.tasks[task] for task in order))
         benchmark = Benchmark(name="b", scenario="class")
-        plain = evaluate(model, params, test_exam(setup.stream), benchmark, setup.rows, last=2)
-        other = evaluate(model, params, test_exam(permuted), benchmark, tuple(setup.rows[task] for task in order), last=2)
+        plain = evaluate(judge(model, params), test_exam(setup.stream), benchmark, setup.rows, last=2)
+        other = evaluate(
+            judge(model, params), test_exam(permuted), benchmark, tuple(setup.rows[task] for task in order), last=2
+        )
 
         assert other.accuracy == [plain.accuracy[task] for task in order]
         assert sorted(other.prediction.tolist()) == sorted(plain.prediction.tolist())
@@ -74,7 +81,7 @@ class TestEvaluate:
         params = initial_members(setup)[0].params
         before = {name: value.clone() for name, value in params.items()}
         states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002 - the global state is what is meant
-        evaluate(setup.learner.model, params, test_exam(setup.stream), setup.shared.benchmark, setup.rows, last=0)
+        evaluate(judge(setup.learner.model, params), test_exam(setup.stream), setup.shared.benchmark, setup.rows, last=0)
 
         assert all(torch.equal(before[name], params[name]) for name in params)
         assert torch.equal(states[0], torch.get_rng_state())
@@ -90,7 +97,7 @@ class TestEvaluate:
             if len(looks) == 4:
                 raise KeyboardInterrupt
 
-        arguments = (setup.learner.model, params, test_exam(setup.stream), setup.shared.benchmark, setup.rows)
+        arguments = (judge(setup.learner.model, params), test_exam(setup.stream), setup.shared.benchmark, setup.rows)
         evaluate(*arguments, last=0, look=look)
         with pytest.raises(KeyboardInterrupt):
             evaluate(*arguments, last=0, look=look)

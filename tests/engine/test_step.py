@@ -5,7 +5,7 @@ import torch
 from contilab.engine.draws import Draw, Replay
 from contilab.engine.executions.loop import gradient
 from contilab.engine.setup import initial_members
-from contilab.engine.step import clip, make_learn, make_move, owned
+from contilab.engine.step import Learned, clip, make_learn, make_move, owned
 from contilab.spec.sections import Memory
 from contilab.strategies.contract import cross_entropy
 
@@ -29,28 +29,27 @@ class TestClip:
 class TestStep:
     """The step of one member."""
 
-    def test_no_sample_is_replayed_in_the_step_in_which_it_arrives(self, make):
-        """Replaying slot 0, which this step fills with sample 9, gives the loss of the sample that lay there before."""
-        setup = make.setup([make.run(method="er", memory=Memory(total=2, batch=1))])
-        member = initial_members(setup)[0]._replace(memory=torch.tensor([5, 6, 0]))
-        draw = Draw(torch.tensor([9]), {"replay": Replay(torch.tensor([0]), torch.ones(1))}, (torch.tensor([0]),))
-        lesson = setup.lesson(setup.stages[-1])
-        grads, loss = make_learn(setup.learner, gradient)(lesson, member, draw)
-        after, _ = make_move(setup.learner, gradient)(member, grads, draw)
+    def test_logits_are_kept_after_the_replay(self, make):
+        """Memory shows the logits that lay in a slot before the step, and then keeps those of the step's forward pass."""
+        setup = make.setup([make.run(method="derpp", memory=Memory(total=2, batch=1))])
+        member = initial_members(setup)[0]
+        before = member._replace(stored=torch.full_like(member.stored, 3.0))
+        lesson, draw = setup.lesson(setup.stages[-1]), a_draw([9], replay=[5], slots=[0], keep=[0])
+        learned = make_learn(setup.learner, gradient)(lesson, before, draw)
+        after, _ = make_move(setup.learner, gradient)(lesson, before, learned, draw)
+        logits = setup.learner.model.forward(initial_members(setup)[0].params, {}, lesson.inputs[[9]]).logits
 
-        assert torch.isclose(loss, losses_alone(setup, lesson, [9, 5]).mean())
-        assert after.memory.tolist() == [9, 6, 0]
+        assert torch.allclose(after.stored[0], logits[0])
+        assert (after.stored[1:] == 3.0).all()
 
     def test_a_replayed_sample_carries_the_mask_of_its_own_task(self, make):
         """In task-incremental learning its loss is that of the sample alone under its own mask, not the current one."""
         setup = make.setup([make.run(method="er", scenario="task", memory=Memory(total=2, batch=1))])
         old, new = (int(task.train[0]) for task in setup.stream.tasks[:2])
-        member = initial_members(setup)[0]._replace(memory=torch.tensor([old, 0, 0]))
         lesson = setup.lesson(setup.stages[1])
-        draw = Draw(torch.tensor([new]), {"replay": Replay(torch.tensor([0]), torch.ones(1))}, ())
-        _, loss = make_learn(setup.learner, gradient)(lesson, member, draw)
+        learned = make_learn(setup.learner, gradient)(lesson, initial_members(setup)[0], a_draw([new], replay=[old]))
 
-        assert torch.isclose(loss, losses_alone(setup, lesson, [new, old]).mean())
+        assert torch.isclose(learned.loss, losses_alone(setup, lesson, [new, old]).mean())
 
     def test_clipping_bounds_the_move(self, make):
         """A gradient of norm 100 under clip_norm 0.5 and rate 0.1 moves the member by 0.05."""
@@ -59,7 +58,8 @@ class TestStep:
         before = {name: value.clone() for name, value in member.params.items()}
         grads = {name: torch.zeros_like(value) for name, value in before.items()}
         grads["head.bias"][0] = 100.0
-        after, _ = make_move(setup.learner, gradient)(member, grads, Draw(torch.tensor([1]), {}, ()))
+        learned = Learned(grads, torch.zeros(()), torch.zeros(0), {})
+        after, _ = make_move(setup.learner, gradient)(setup.lesson(setup.stages[0]), member, learned, a_draw([1]))
 
         assert torch.isclose((after.params["head.bias"] - before["head.bias"]).norm(), torch.tensor(0.05), atol=1e-5)
 
@@ -71,10 +71,10 @@ class TestStep:
         current = torch.tensor([1, 2])
         none = Replay(torch.zeros(0, dtype=torch.int64), torch.zeros(0))
         padding = Replay(torch.zeros(3, dtype=torch.int64), torch.zeros(3))
-        (bare, loss), (padded, same) = (learn(lesson, member, Draw(current, {"replay": one}, ())) for one in (none, padding))
+        bare, padded = (learn(lesson, member, Draw(current, {"replay": one})) for one in (none, padding))
 
-        assert torch.isclose(loss, same)
-        assert all(torch.allclose(grad, padded[name], atol=1e-7) for name, grad in bare.items())
+        assert torch.isclose(bare.loss, padded.loss)
+        assert all(torch.allclose(grad, padded.grads[name], atol=1e-7) for name, grad in bare.grads.items())
 
 
 class TestOwned:
@@ -94,6 +94,15 @@ class TestOwned:
         grads = {"a": torch.ones(2), "b": torch.ones(2)}
 
         assert all(owned(grads)[name] is grad for name, grad in grads.items())
+
+
+def a_draw(current, *, replay=None, slots=None, keep=None):
+    """Return a draw of these samples, with those that are replayed, where their logits lie, and where new ones go."""
+    places = () if slots is None else (torch.tensor(slots),)
+    drawn = {} if replay is None else {"replay": Replay(torch.tensor(replay), torch.ones(len(replay)), places)}
+    if keep is not None and drawn:
+        drawn["labels"] = drawn["replay"]
+    return Draw(torch.tensor(current), drawn, () if keep is None else (torch.tensor(keep),))
 
 
 def losses_alone(setup, lesson, index):

@@ -11,9 +11,10 @@ from torch.utils import _pytree as pytree
 
 from contilab import catalog
 from contilab.spec.fields import per_member
-from contilab.strategies.contract import Batch, Member, Strategy, TaskEnd
+from contilab.strategies.contract import Batch, Member, StepEnd, Strategy, TaskEnd
 
-ROWS, WIDTH, DTYPE = 4, 3, torch.float64
+ROWS, WIDTH, TASKS, DTYPE = 4, 3, 2, torch.float64
+GROUPS = torch.tensor([[True, True, False, False], [False, False, False, False]])  # what is learned after one task
 
 
 def choices(name):
@@ -39,7 +40,8 @@ def built(name, settings) -> Strategy:
 def member_of(settings, factor=1.0) -> Member:
     """Return a member whose per-member numbers are *factor* times the settings."""
     values = {key: getattr(settings, key) for key in per_member(type(settings))}
-    return Member({key: value * factor if isinstance(value, float) else value for key, value in values.items()}, lr=0.1)
+    own = {key: value * factor if isinstance(value, float) else value for key, value in values.items()}
+    return Member(own, lr=0.1, tasks=TASKS, rows=ROWS)
 
 
 def params_of(seed):
@@ -49,6 +51,9 @@ def params_of(seed):
         "weight": torch.randn(ROWS, WIDTH, generator=generator, dtype=DTYPE),
         "bias": torch.randn(ROWS, generator=generator, dtype=DTYPE),
     }
+
+
+STORED = params_of(50)  # whose logits memory keeps
 
 
 def samples_of(seed, count):
@@ -70,9 +75,20 @@ def draw_samples(strategy, count=5):
     return {name: samples_of(100 * index, count) for index, name in enumerate(("current", *strategy.replay))}
 
 
-def batches_of(samples, params):
-    """Return *samples* as batches with the logits of *params*."""
-    return {name: Batch(logits_of(params, inputs), *rest) for name, (inputs, *rest) in samples.items()}
+def batches_of(samples, params, strategy, state):
+    """Return *samples* as batches with the logits of *params*, and with stored and teacher's logits if asked for."""
+    batches = {name: Batch(logits_of(params, inputs), *rest) for name, (inputs, *rest) in samples.items()}
+    if strategy.keeps_logits:
+        stored = STORED
+        batches |= {
+            name: batch._replace(stored=logits_of(stored, samples[name][0]))
+            for name, batch in batches.items()
+            if name != "current"
+        }
+    if strategy.teacher is not None:
+        told = logits_of(strategy.teacher(state), samples["current"][0]).detach()
+        batches["current"] = batches["current"]._replace(teacher=told)
+    return batches
 
 
 def importance_of(request, params, count=6):
@@ -95,7 +111,9 @@ def after_one_task(strategy, settings, factor=1.0, seed=0):
     if strategy.after_task is None:
         return state
     importance = importance_of(strategy.importance, params) if strategy.importance else None
-    return strategy.after_task(state, TaskEnd(params, importance))
+    if strategy.after_step is not None:
+        state = strategy.after_step(state, StepEnd(params_of(seed + 40), params, params_of(seed + 60)))
+    return strategy.after_task(state, TaskEnd(params, importance, GROUPS))
 
 
 def step_loss(strategy):
@@ -104,7 +122,7 @@ def step_loss(strategy):
 
     def loss(params, state):
         penalty = strategy.penalty(state, params) if strategy.penalty else 0.0
-        return strategy.loss(state, batches_of(samples, params)) + penalty
+        return strategy.loss(state, batches_of(samples, params, strategy, state)) + penalty
 
     return loss
 
@@ -116,14 +134,18 @@ def stacked(trees):
 
 def cloned(tree):
     """Return a copy of all tensors of a tree."""
-    return pytree.tree_map(torch.clone, tree)
+    return pytree.tree_map_only(torch.Tensor, torch.clone, tree)
 
 
 def assert_equal(expected, actual, **tolerance):
     """Compare all tensors of two trees, bitwise without a tolerance."""
-    torch.testing.assert_close(
-        pytree.tree_leaves(actual), pytree.tree_leaves(expected), **(tolerance or {"rtol": 0, "atol": 0})
-    )
+    pairs = ([leaf for leaf in pytree.tree_leaves(tree) if leaf is not None] for tree in (actual, expected))
+    torch.testing.assert_close(*pairs, **(tolerance or {"rtol": 0, "atol": 0}))
+
+
+def joined(batch, more):
+    """Return two batches as one; what the first does not have, the second does not get."""
+    return Batch(*(None if one is None else torch.cat([one, other]) for one, other in zip(batch, more, strict=True)))
 
 
 @every_strategy
@@ -134,13 +156,13 @@ class TestStrategy:
         """Every function of a strategy leaves states, parameters and batches as they were."""
         strategy = built(name, settings)
         state, params = after_one_task(strategy, settings), params_of(1)
-        given = (state, params, batches_of(draw_samples(strategy), params))
+        given = (state, params, batches_of(draw_samples(strategy), params, strategy, state))
         before = cloned(given)
 
         step_loss(strategy)(params, state)
         strategy.loss(state, given[2])
         if strategy.after_task:
-            strategy.after_task(state, TaskEnd(params, params if strategy.importance else None))
+            strategy.after_task(state, TaskEnd(params, params if strategy.importance else None, GROUPS))
         if strategy.notes:
             strategy.notes(state)
 
@@ -182,10 +204,11 @@ class TestStrategy:
         """Samples of weight 0, whatever their logits, change neither loss nor gradient."""
         strategy = built(name, settings)
         state, params = after_one_task(strategy, settings), params_of(1)
-        plain = batches_of(draw_samples(strategy), params)
+        plain = batches_of(draw_samples(strategy), params, strategy, state)
         zeros = torch.zeros(3, dtype=DTYPE)
-        wild = Batch(torch.full((3, ROWS), 1e6, dtype=DTYPE), zeros.long(), torch.ones(3, ROWS).bool(), zeros)
-        padded = {key: Batch(*map(torch.cat, zip(batch, wild, strict=True))) for key, batch in plain.items()}
+        wild = torch.full((3, ROWS), 1e6, dtype=DTYPE)
+        padding = Batch(wild, zeros.long(), torch.ones(3, ROWS).bool(), zeros, stored=-wild, teacher=-wild)
+        padded = {key: joined(batch, padding) for key, batch in plain.items()}
 
         def gradient(batches):
             logits = {key: batch.logits for key, batch in batches.items()}
@@ -201,11 +224,12 @@ class TestStrategy:
     def test_small_memory_is_finite(self, name, settings, count):
         """With no or one replayed sample, and one current sample, the loss is a finite number."""
         strategy = built(name, settings)
-        batches = batches_of(draw_samples(strategy, count=1), params_of(1))
+        state = after_one_task(strategy, settings)
+        batches = batches_of(draw_samples(strategy, count=1), params_of(1), strategy, state)
         for replay in strategy.replay:
             batches[replay] = batches[replay]._replace(weight=torch.full((1,), float(count), dtype=DTYPE))
 
-        assert torch.isfinite(strategy.loss(after_one_task(strategy, settings), batches))
+        assert torch.isfinite(strategy.loss(state, batches))
 
     def test_gradient_is_that_of_the_loss(self, name, settings):
         """The gradient by autograd equals finite differences in float64."""
@@ -240,7 +264,7 @@ class TestTaskEnd:
         """States stack: the end of a task under vmap is the end of a task for each member."""
         strategy = built(name, settings)
         states = [after_one_task(strategy, settings, 1 - 0.3 * seed, seed) for seed in range(3)]
-        ends = [TaskEnd(params_of(seed + 20), cloned(params_of(seed + 30))) for seed in range(3)]
+        ends = [TaskEnd(params_of(seed + 20), cloned(params_of(seed + 30)), GROUPS) for seed in range(3)]
         alone = stacked([strategy.after_task(*each) for each in zip(states, ends, strict=True)])
 
         assert_equal(alone, vmap(strategy.after_task)(stacked(states), stacked(ends)), rtol=1e-12, atol=1e-12)

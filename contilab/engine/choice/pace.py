@@ -6,7 +6,7 @@ from typing import NamedTuple
 from contilab.engine.draws import Draws
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.schedule import BLOCK
-from contilab.engine.setup import Setup, initial_members
+from contilab.engine.setup import Setup, initial_members, initial_memory
 
 
 class Lap(NamedTuple):
@@ -39,6 +39,7 @@ class Pace:
         self._stage = setup.stages[0]
         self._lesson = setup.lesson(self._stage)
         self._ensemble = self._execution.gather(initial_members(setup))
+        self._memory = initial_memory(setup)
         self._step = 0
         self._step_seconds = 0.0
 
@@ -46,7 +47,8 @@ class Pace:
         """Train by one chunk of at most *limit* steps."""
         begin = time.perf_counter()
         chunk = self._stage.schedule.chunk(self._step, max(1, min(BLOCK, limit)))
-        self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, self._draws.chunk(self._stage, chunk))
+        draws = self._draws.chunk(self._stage, chunk, self._memory)
+        self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, draws)
         losses.sum().item()  # waits for the device
         self._step = (self._step + chunk.count) % self._stage.schedule.steps
         seconds = time.perf_counter() - begin

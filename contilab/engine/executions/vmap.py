@@ -17,22 +17,23 @@ from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, stack, unstack
 from contilab.engine.executions.contract import Execution
 from contilab.engine.executions.loop import gradient
-from contilab.engine.step import Learner, Lesson, Move, make_learn, make_move, owned
+from contilab.engine.step import Learned, Learner, Lesson, Move, make_learn, make_move, owned
 from contilab.models.contract import Params
 
 
 def vmap(learner: Learner) -> Execution:
     """Return the vmapped execution."""
     learn = torch.func.vmap(make_learn(learner, _gradient), in_dims=(None, 0, 0))
-    alone, together = one_by_one(make_move(learner, gradient)), torch.func.vmap(make_move(learner, _gradient))
+    alone = one_by_one(make_move(learner, gradient))
+    together = torch.func.vmap(make_move(learner, _gradient), in_dims=(None, 0, 0, 0))
 
     def train(members: MemberState, lesson: Lesson, draws: Draw) -> tuple[MemberState, Tensor]:
-        move = together if members.memory.is_cuda else alone
+        move = together if members.stored.is_cuda else alone
         losses = []
         for draw in unbind(draws):
-            grads, loss = learn(lesson, members, draw)
-            members, penalty = move(members, owned(grads), draw)
-            losses.append(loss + penalty)
+            learned = learn(lesson, members, draw)
+            members, penalty = move(lesson, members, learned._replace(grads=owned(learned.grads)), draw)
+            losses.append(learned.loss + penalty)
         return members, torch.stack(losses)
 
     return Execution(gather=stack, scatter=_scatter, train=train)
@@ -41,11 +42,11 @@ def vmap(learner: Learner) -> Execution:
 def one_by_one(move: Move) -> Move:
     """Return *move* for stacked members: one after the other, each written into its slices."""
 
-    def moves(members: MemberState, grads: Params, draw: Draw) -> tuple[MemberState, Tensor]:
-        count = len(members.memory)
+    def moves(lesson: Lesson, members: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
+        count = len(members.stored)
         penalties = []
-        for member, own, part in zip(unstack(members, count), unstack(grads, count), unbind(draw), strict=True):
-            moved, penalty = move(member, own, part)
+        for member, own, part in zip(unstack(members, count), unstack(learned, count), unbind(draw), strict=True):
+            moved, penalty = move(lesson, member, own, part)
             _write(member, moved)
             penalties.append(penalty)
         return members, torch.stack(penalties)
@@ -53,9 +54,8 @@ def one_by_one(move: Move) -> Move:
     return moves
 
 
-def _gradient(function: Callable[[Params], Tensor], params: Params) -> tuple[Params, Tensor]:
-    grads, value = grad_and_value(function)(params)
-    return grads, value
+def _gradient(function: Callable[[Params], tuple[Tensor, Tensor]], params: Params) -> tuple[Params, tuple[Tensor, Tensor]]:
+    return grad_and_value(function, has_aux=True)(params)
 
 
 def _write(views: MemberState, moved: MemberState) -> None:
@@ -67,4 +67,4 @@ def _write(views: MemberState, moved: MemberState) -> None:
 
 
 def _scatter(members: MemberState) -> list[MemberState]:
-    return unstack(members, len(members.memory))
+    return unstack(members, len(members.stored))

@@ -1,0 +1,81 @@
+"""What memory needs the model for: choosing exemplars by herding, and predicting by the nearest mean of their features.
+
+Source: Rebuffi et al. 2017, iCaRL: m = floor(M / number of seen rows) exemplars per class; mu_c is the normalised mean of the
+normalised features of the exemplars of class c; prediction argmin_c norm(h(x) / norm(h(x)) - mu_c) over allowed rows.
+
+Shapes: F features, C head rows, N samples.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from contilab.engine.draws import Stage
+from contilab.engine.memory.entries import Entries, Integers
+from contilab.engine.memory.herding import herd
+from contilab.engine.setup import Setup
+from contilab.models.contract import Params
+
+BATCH = 1024  # samples per forward pass, as in exams
+
+Look = Callable[[], None]
+
+
+class Means(NamedTuple):
+    """The means of the classes that memory has entries of."""
+
+    means: Tensor  # [C, F], of norm 1
+    is_known: Tensor  # [C] bool
+
+
+def features_of(setup: Setup, params: Params, samples: Integers, look: Look) -> Tensor:
+    """Return the features [N, F] of training *samples*; *look* is called before each batch."""
+    found = []
+    with torch.no_grad():
+        for part in torch.split(torch.from_numpy(np.ascontiguousarray(samples)).to(setup.device), BATCH):
+            look()
+            found.append(setup.learner.model.forward(params, {}, setup.stream.train_inputs[part]).features)
+    return torch.cat(found)
+
+
+def chosen(setup: Setup, stage: Stage, params: Params, entries: Entries, look: Look) -> list[int]:
+    """Return the samples that a herding memory holds after *stage*, class after class, the first choice first.
+
+    Lists of earlier classes are cut from their tail; those of the classes of the stage are chosen from all of its samples.
+    """
+    table = setup.stream.train_rows.cpu().numpy()
+    held = entries.samples[:-1][entries.number[:-1] > 0]
+    old, new = table[held], table[stage.new]
+    rows = [*dict.fromkeys([*old.tolist(), *sorted(set(new.tolist()))])]
+    quota = setup.plan.capacity // len(rows)
+    samples: list[int] = []
+    for row in rows:
+        if row in new:
+            candidates = stage.new[new == row]
+            places = herd(features_of(setup, params, candidates, look), quota)
+            samples += candidates[places].tolist()
+        else:
+            samples += held[old == row][:quota].tolist()
+    return samples
+
+
+def class_means(setup: Setup, params: Params, entries: Entries, look: Look) -> Means:
+    """Return the mean features of each class from the entries of memory."""
+    held = entries.samples[:-1][entries.number[:-1] > 0]
+    rows = setup.stream.head_rows
+    if not len(held):
+        return Means(torch.zeros(rows, 1, device=setup.device, dtype=setup.dtype), torch.zeros(rows, dtype=torch.bool))
+    features = normalize(features_of(setup, params, held, look), dim=1)
+    label = setup.stream.train_rows[torch.from_numpy(held).to(setup.device)]
+    total = torch.zeros(rows, features.shape[1], device=setup.device, dtype=setup.dtype).index_add(0, label, features)
+    return Means(normalize(total, dim=1), torch.bincount(label, minlength=rows) > 0)
+
+
+def closeness(means: Means, features: Tensor) -> Tensor:
+    """Return minus the distance [N, C] of *features* [N, F] to each mean, -inf for classes without one."""
+    distance = torch.cdist(normalize(features, dim=1), means.means.expand(-1, features.shape[1]))
+    return torch.where(means.is_known.to(distance.device), -distance, -torch.inf)

@@ -1,0 +1,1 @@
+"""Replay memory of an ensemble: which samples are kept, which slot each takes, and which entries are replayed."""
