@@ -1,62 +1,152 @@
-"""`contilab bench`: how many samples per second this machine trains, by execution and number of members."""
+"""`contilab bench`: how many samples per second this machine trains, by every form of the step; `auto` chooses by it."""
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from contilab import catalog
 from contilab.cli.columns import columns
+from contilab.cli.main import say
 from contilab.errors import UsageError
 
 if TYPE_CHECKING:
-    from contilab.bench.measure import Row
+    from contilab.bench.measure import Measured, Row, Wanted
 
-HEADS = ("model", "method", "execution", "members", "batch", "threads", "device", "samples/s", "foreign load")
+HEADS = ("members", "batch", "execution", "precision", "compile", "processes", "threads", "samples/s", "spread", "of bound")
+CREW_BYTES = 2**30  # of memory that each process which trains beside others must find; chosen: three times that of a perceptron
 
 
 def bench(
     *,
-    model: Annotated[str, typer.Option(help="Model of the catalog, with its default settings.")] = "mlp",
-    method: Annotated[str, typer.Option(help="Method of the catalog.")] = "naive",
+    model: Annotated[str, typer.Option(help="Models of the catalog, separated by commas.")] = "mlp,resnet18r",
     members: Annotated[str, typer.Option(help="Numbers of members, separated by commas.")] = "1,2,4,8",
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Samples per step.")] = 32,
+    precision: Annotated[str, typer.Option(help="fp32, bf16, or auto: all that the device offers.")] = "fp32,auto",
+    compiled: Annotated[str, typer.Option("--compile", help="off, on or both.")] = "off,on",
+    batch: Annotated[str, typer.Option(help="Samples per step, separated by commas.")] = "32",
+    method: Annotated[str, typer.Option(help="Method of the catalog.")] = "naive",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time per round; five rounds each.")] = 0.5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="Turns of each form.")] = 5,
+    seconds: Annotated[float, typer.Option(min=0.001, help="Time of each turn.")] = 0.3,
+    store: Annotated[
+        Path | None,
+        typer.Option(envvar="CONTILAB_STORE", metavar="DIR", help="Keep what is fastest there, for all its runners."),
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - prints it.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it (svg, png, pdf); needs the report extra.")] = None,
 ) -> None:
-    """Measure training speed here, on inputs of noise with 784 numbers.
+    """Measure training speed here and keep what is fastest, on inputs of noise.
 
-    Foreign load: how many cores other processes kept busy meanwhile.
+    Forms take turns; a round beside busy neighbours is measured again. Of bound: percent of what the fastest square product of
+    matrices would allow. Without --store it is kept in the user's cache.
     """
-    counts = _counts(members)
-    for kind, name in (("model", model), ("method", method)):
-        if name not in catalog.KINDS[kind]:
-            raise UsageError("bench", f'there is no {kind} "{name}"', hint=f"there are {', '.join(catalog.KINDS[kind])}")
+    names = _among("model", model, sorted(catalog.KINDS["model"]))
+    _among("method", method, sorted(catalog.KINDS["method"]))
+    precisions, compiles = _among("precision", precision, ["fp32", "bf16", "auto"]), _among("compile", compiled, ["off", "on"])
+    shapes = [
+        (name, count, size) for name in names for size in _counts("batch", batch) for count in _counts("members", members)
+    ]
+    folder = _folder(store)
 
     from contilab.hardware.threads import thread_budget, wait_briefly
 
     wait_briefly()  # as in `contilab run`
     import torch
 
-    from contilab.bench.measure import measure
+    from contilab.bench.measure import Wanted
     from contilab.hardware.device import choose_device
     from contilab.spec.sections import Plugin
 
-    torch.set_num_threads(thread_budget().count)
+    budget = thread_budget()
+    torch.set_num_threads(budget.count)
     where = choose_device(device).value
-    rows = measure(Plugin(name=model), members=counts, method=method, batch=batch, device=where, seconds=seconds)
-    typer.echo(json.dumps([row._asdict() for row in rows], indent=1) if as_json else _table(rows))
+    say(f"threads: {budget.count} ({budget.reason}), device: {where}")
+    wanted = [
+        Wanted(Plugin(name=name), count, size, method, where, precisions, compiles, repetitions, seconds)
+        for name, count, size in shapes
+    ]
+    measured = list(_measured(wanted, budget.count, folder if method == "naive" else None, is_store=store is not None))
+    _write(measured, json_file, plot)
 
 
-def _table(rows: Sequence["Row"]) -> str:
-    lines = [(*row[:7], f"{row.samples_per_second:,.0f}", f"{row.foreign_load:.2f}") for row in rows]
-    return columns([HEADS, *lines], right=range(len(HEADS)))
+def _measured(wanted: Sequence["Wanted"], threads: int, folder: Path | None, *, is_store: bool) -> Iterator["Measured"]:
+    from contilab.bench.bounds import Bounds
+    from contilab.bench.crew import crew
+    from contilab.bench.measure import measure
+    from contilab.bench.table import keep
+    from contilab.hardware.limits import memory_bytes
+
+    with ExitStack() as stack:
+        is_crowd = wanted[0].device == "cpu" and threads > 1 and memory_bytes() >= threads * CREW_BYTES
+        workers = stack.enter_context(crew(threads)) if is_crowd else None
+        most = Bounds(0.0, 0.0)
+        for one in wanted:
+            found = measure(one, workers)
+            most = most.best_of(found.bounds)
+            found = found.against(most)
+            say("\n" + _table(found))
+            if folder and not keep(found, folder, replaces=not is_store):
+                say(f"an earlier measurement of this is kept: {folder / (found.shape.address + '.json')}")
+            yield found
+    if folder:
+        say(f"\nkept for auto in {folder}")
 
 
-def _counts(text: str) -> list[int]:
+def _write(measured: Sequence["Measured"], json_file: Path | None, plot: Path | None) -> None:
+    from contilab.bench.table import as_table
+
+    text = json.dumps(as_table(measured), indent=1)
+    if json_file == Path("-"):
+        typer.echo(text)
+    elif json_file:
+        json_file.write_text(text + "\n", encoding="utf-8")
+    if plot:
+        from contilab.bench.plot import draw
+
+        draw(measured, plot)
+
+
+def _table(measured: "Measured") -> str:
+    most, shape = measured.bounds, measured.shape
+    again = f", {measured.again} rounds measured again" if measured.again else ""
+    limits = f"bounds {most.gemm_gflops:,.0f} GFLOP/s, {most.copy_gb_per_s:.1f} GB/s"
+    others = f"others used {measured.foreign_cores:.2f} cores{again}"
+    lines = [f"{shape.model}: one at a time {measured.one_at_a_time:,.0f} samples/s; {limits}; {others}"]
+    done = sorted((row for row in measured.rows if row.samples_per_s), key=lambda row: -(row.samples_per_s or 0))
+    lines.append(columns([HEADS, *map(_cells, done)], right=(0, 1, 5, 6, 7, 8, 9)))
+    lines += [f"{row.execution} {row.precision}, compile {row.compile}: {row.reason}" for row in measured.rows if row.reason]
+    return "\n".join(lines)
+
+
+def _cells(row: "Row") -> tuple[object, ...]:
+    form = (row.members, row.batch, row.execution, row.precision, row.compile, row.processes, row.threads)
+    return (*form, f"{row.samples_per_s:,.0f}", f"{100 * (row.spread or 0):.0f} %", f"{row.percent_of_gemm_bound:.0f} %")
+
+
+def _folder(store: Path | None) -> Path:
+    if store is None:
+        from contilab.data.folders import cache_folder
+
+        return cache_folder(os.environ) / "hardware"
+    from contilab.store.store import open_store
+
+    return open_store(store).layout.hardware
+
+
+def _among(place: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of *text*; UsageError if one is not *known*."""
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    if strange := [word for word in words if word not in known]:
+        raise UsageError(place, f'"{strange[0]}" means nothing here', hint=f"there are {', '.join(known)}")
+    return words
+
+
+def _counts(place: str, text: str) -> list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() and 0 < int(part) <= 1024 for part in parts):
-        raise UsageError("members", f'"{text}" is no list of numbers', hint="numbers from 1 to 1024, such as 1,2,4,8")
+        raise UsageError(place, f'"{text}" is no list of numbers', hint="numbers from 1 to 1024, such as 1,2,4,8")
     return [int(part) for part in parts]

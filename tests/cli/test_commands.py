@@ -549,25 +549,51 @@ class TestOptions:
 class TestBench:
     """contilab bench."""
 
-    def test_json(self, cli):
-        """A row per execution and number of members, with a positive speed."""
-        code, out, _ = cli("bench", "--members", "1,2", "--seconds", 0.01, "--batch", 8, "--json")
-        rows = json.loads(out)
+    QUICK = ("bench", "--model", "mlp", "--seconds", 0.001, "--repetitions", 1, "--batch", 8, "--compile", "off")
+
+    @pytest.fixture(autouse=True)
+    def _own_cache(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        monkeypatch.delenv("CONTILAB_STORE", raising=False)
+        monkeypatch.setattr("contilab.bench.bounds.SIZES", (64,))
+        monkeypatch.setattr("contilab.bench.bounds.COPY_BYTES", 2**16)
+
+    def test_json(self, cli, tmp_path):
+        """The file holds machine, bounds, baseline and a row per execution and number of members, with its speed."""
+        code, _, _ = cli(*self.QUICK, "--members", "1,2", "--precision", "fp32", "--json", tmp_path / "b.json")
+        table = json.loads((tmp_path / "b.json").read_text())
+        rows = [row for row in table["rows"] if "reason" not in row]
 
         assert code == 0
+        assert table.keys() == {"machine", "bounds", "one_at_a_time", "rows"}
         assert {(row["execution"], row["members"]) for row in rows} >= {("loop", 1), ("loop", 2), ("vmap", 2)}
-        assert all(row["samples_per_second"] > 0 for row in rows)
+        assert all(row["samples_per_s"] > 0 and row["percent_of_gemm_bound"] > 0 for row in rows)
 
-    def test_table(self, cli):
-        """For people: the same rows under their names, figures flush right."""
-        _, out, _ = cli("bench", "--members", 1, "--seconds", 0.01, "--batch", 8)
-        heads, first, second = out.splitlines()
+    def test_table(self, cli, tmp_path):
+        """For people: the fastest form first, figures flush right, and where it is kept for `auto`."""
+        _, out, _ = cli(*self.QUICK, "--members", 1, "--precision", "fp32")
+        heads, *rows = [line for line in out.splitlines() if line.split()[:2] in (["members", "batch"], ["1", "8"])]
 
-        assert heads.split()[:4] == ["model", "method", "execution", "members"]
-        assert [line.split()[:4] for line in (first, second)] == [["mlp", "naive", way, "1"] for way in ("loop", "vmap")]
-        assert len(heads) == len(first) == len(second)
+        assert {row.split()[2] for row in rows} >= {"loop", "vmap"}
+        assert {len(row) for row in rows} == {len(heads)}
+        assert str(tmp_path / "cache" / "hardware") in out
 
-    @pytest.mark.parametrize("words", [("--members", "1,x"), ("--members", "0"), ("--model", "none"), ("--method", "none")])
+    def test_kept_in_a_store(self, cli, store):
+        """With --store the first measurement stays, and the second says where it is."""
+        words = (*self.QUICK, "--members", 1, "--precision", "fp32", "--store", store)
+        cli(*words)
+        [kept] = (store / "cache" / "hardware").iterdir()
+        first = kept.read_bytes()
+        _, out, _ = cli(*words)
+
+        assert kept.read_bytes() == first
+        assert f"an earlier measurement of this is kept: {kept}" in out
+
+    @pytest.mark.parametrize(
+        "words",
+        [("--members", "1,x"), ("--members", "0"), ("--model", "none"), ("--method", "none"), ("--precision", "fp8")],
+    )
     def test_refused(self, cli, words):
         """Names and numbers that mean nothing are refused."""
         assert cli("bench", *words)[0] == 2

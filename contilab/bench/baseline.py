@@ -1,0 +1,45 @@
+"""The loop that one would write by hand: one seed at a time, eager, data as tensors, torch's own SGD. The honest baseline."""
+
+import time
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from contilab.engine.choice.pace import Lap
+from contilab.engine.setup import Setup, initial_members
+from contilab.models.layout import channels_last, lay_out
+
+LR = 1e-3
+
+
+class OneAtATime:
+    """Trains the first member of *setup* alone; convolutions with channels last, which is faster for them on processors."""
+
+    def __init__(self, setup: Setup) -> None:
+        [member, *_] = initial_members(setup._replace(runs=setup.runs[:1]))
+        self._model = channels_last(setup.learner.model)
+        self._params = {name: value.requires_grad_() for name, value in lay_out(member.params).items()}
+        self._inputs, self._rows = setup.stream.train_inputs, setup.stream.train_rows
+        self._optimiser = torch.optim.SGD(self._params.values(), lr=LR)
+        self._batch = setup.shared.train.batch
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def during(self, seconds: float) -> Lap:
+        """Train for about *seconds*, by one step at least."""
+        begin = time.perf_counter()
+        steps = 0
+        while steps == 0 or time.perf_counter() - begin < seconds:
+            loss = self._step()
+            steps += 1
+        loss.item()  # waits for the device
+        return Lap(steps, steps * self._batch, time.perf_counter() - begin)
+
+    def _step(self) -> torch.Tensor:
+        if len(self._order) < self._batch:
+            self._order = torch.randperm(len(self._rows), device=self._rows.device)
+        index, self._order = self._order[: self._batch], self._order[self._batch :]
+        self._optimiser.zero_grad()
+        loss = cross_entropy(self._model.forward(self._params, {}, self._inputs[index]).logits, self._rows[index])
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's
+        self._optimiser.step()
+        return loss
