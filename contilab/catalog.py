@@ -13,9 +13,16 @@ from contilab.spec.entry import Entry, load
 __all__ = ["BENCHMARKS", "KINDS", "METRICS", "MODELS", "OPTIMISERS", "STRATEGIES", "entry"]
 
 BENCHMARKS = {
+    "npz": "contilab.data.npz:ENTRY",
+    "permuted_fmnist": "contilab.data.permuted_fmnist:ENTRY",
+    "permuted_mnist": "contilab.data.permuted_mnist:ENTRY",
+    "rotated_mnist": "contilab.data.rotated_mnist:ENTRY",
+    "split_cifar10": "contilab.data.split_cifar10:ENTRY",
+    "split_cifar100": "contilab.data.split_cifar100:ENTRY",
     "split_digits": "contilab.data.split_digits:ENTRY",
     "split_fmnist": "contilab.data.split_fmnist:ENTRY",
     "split_mnist": "contilab.data.split_mnist:ENTRY",
+    "split_tinyimagenet": "contilab.data.split_tinyimagenet:ENTRY",
     "synthetic": "contilab.data.synthetic:ENTRY",
 }
 MODELS = {

@@ -7,6 +7,7 @@ import typer
 
 from contilab.cli.bench import bench
 from contilab.cli.cancel import cancel
+from contilab.cli.data import data
 from contilab.cli.demo import demo
 from contilab.cli.doctor import doctor
 from contilab.cli.list import list_
@@ -59,3 +60,4 @@ app.command("list")(list_)
 app.command("schema")(schema)
 app.command("doctor")(doctor)
 app.command("bench")(bench)
+app.add_typer(data, name="data")

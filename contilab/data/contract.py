@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from contilab.data.normalisation import Normalisation
 from contilab.spec.sections import Data
 
 
@@ -30,22 +31,28 @@ class Task(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """A stream of tasks. A batch is an index: inputs are gathered from the pools, which lie on the device."""
+    """A stream of tasks. A batch is an index: inputs are gathered from the pools, which lie on the device.
 
-    train_inputs: Tensor  # [N, *shape] float32, scaled
+    Pools are float32, ready for the model, unless there is a *normalisation*: then they are uint8, stay so on the device, and
+    each batch that is gathered, of either pool, goes through `normalisation.apply` before the model sees it.
+    """
+
+    train_inputs: Tensor  # [N, *shape] float32, or uint8 with a normalisation
     train_rows: Tensor  # [N] int64, the head row of each sample
     train_tasks: Tensor  # [N] int64, the task of each sample
-    test_inputs: Tensor  # [M, *shape] float32
+    test_inputs: Tensor  # [M, *shape], of the type of the training inputs
     test_rows: Tensor  # [M] int64
     tasks: tuple[Task, ...]
     head_rows: int  # C
+    normalisation: Normalisation | None = None
 
 
 class Source(NamedTuple):
-    """What a benchmark's `ENTRY.make(spec)` returns for the `benchmark` section *spec* of a run.
+    """What a benchmark's `ENTRY.make(spec, data=None)` returns for the `benchmark` section *spec* of a run.
 
-    data: name and digest of the data, known without having them. load(): the stream; DataError if data are missing or wrong.
-    input_shape and head_rows are known beforehand too (`plan --dry-run` estimates memory from them).
+    data: name and digest of the data, known without reading them. load(): the stream; DataError if data are missing or wrong.
+    input_shape and head_rows are known beforehand too (`plan --dry-run` estimates memory from them). Imported data may be
+    imported again after a run was planned: given the *data* of a run, the source is of exactly those, or make raises DataError.
     """
 
     data: Data
@@ -54,3 +61,4 @@ class Source(NamedTuple):
     train_samples: int  # of all tasks, before validation is held out
     test_samples: int
     load: Callable[[], Stream]
+    value_bytes: int = 4  # of one value of the pools: 1 if they are uint8

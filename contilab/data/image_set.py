@@ -38,12 +38,25 @@ class ImageSet(NamedTuple):
 def read_dataset(images: ImageSet, paths: Sequence[Path]) -> Dataset:
     """Return the data set in the four files *paths*; DataError, naming the file, unless they are exactly the published ones."""
     files = [read(path, known) for path, known in zip(paths, images.files, strict=True)]
-    train, test = _part(images, files[0], files[1]), _part(images, files[2], files[3])
-    dataset = Dataset(images.name, *_tensors(train), *_tensors(test), images.classes)
+    dataset = _dataset(images, files)
     found = digest_of(dataset)
     if found != images.digest:
         raise _foreign(images, files, found)
     return dataset
+
+
+def read_alike(images: ImageSet, paths: Sequence[Path]) -> Dataset:
+    """Return the data set in the four files *paths*, which may hold others of the same form; DataError if the form differs."""
+    files = [read(path, known) for path, known in zip(paths, images.files, strict=True)]
+    for file, rows in ((files[0], images.train_samples), (files[2], images.test_samples)):
+        if file.array.ndim and len(file.array) != rows:
+            raise file.refusal(f"the file holds {len(file.array):,} samples, not {rows:,}")
+    return _dataset(images, files)
+
+
+def _dataset(images: ImageSet, files: Sequence[IdxFile]) -> Dataset:
+    train, test = _part(images, files[0], files[1]), _part(images, files[2], files[3])
+    return Dataset(images.name, *_tensors(train), *_tensors(test), images.classes)
 
 
 Part = tuple[NDArray[np.generic], NDArray[np.int64]]

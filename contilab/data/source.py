@@ -1,15 +1,17 @@
 """The source of a split benchmark: what is known of its data beforehand, and how to get the stream."""
 
-import os
 from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 from contilab.data.class_table import class_table, head_rows
 from contilab.data.contract import Dataset, Source, Stream
-from contilab.data.folders import locate
-from contilab.data.image_set import ImageSet, read_dataset
-from contilab.data.published import PUBLISHED
+from contilab.data.image_set import ImageSet
+from contilab.data.normalisation import Normalisation, of_samples
+from contilab.data.origin import Origin, origin, refuse_foreign
+from contilab.data.published import KnownSet
 from contilab.data.split import split
+from contilab.errors import DataError
 from contilab.spec.sections import Benchmark, Data
 
 
@@ -25,9 +27,10 @@ class Facts(NamedTuple):
 
 
 def source(facts: Facts, spec: Benchmark, read: Callable[[], Dataset]) -> Source:
-    """Return the source of *spec* over the data that *read* returns; InputError if they cannot be cut into its tasks.
+    """Return the source of *spec* over the data that *read* returns, as flat float32 inputs.
 
-    The numbers of samples are the most there can be: a task that has fewer than `train_per_task` gives all it has.
+    The numbers of samples are the most there can be: a task that has fewer than `train_per_task` gives all it has. Raises
+    InputError if the data cannot be cut into its tasks.
     """
 
     def load() -> Stream:
@@ -37,23 +40,64 @@ def source(facts: Facts, spec: Benchmark, read: Callable[[], Dataset]) -> Source
         data=facts.data,
         input_shape=(facts.features,),
         head_rows=head_rows(class_table(spec, facts.classes)),
-        train_samples=_at_most(facts.train_samples, spec.train_per_task, spec.tasks),
-        test_samples=_at_most(facts.test_samples, spec.test_per_task, spec.tasks),
+        train_samples=at_most(facts.train_samples, spec.train_per_task, spec.tasks),
+        test_samples=at_most(facts.test_samples, spec.test_per_task, spec.tasks),
         load=load,
     )
 
 
-def image_source(images: ImageSet, spec: Benchmark) -> Source:
-    """Return the source of *spec* over a published set of 8-bit images; its files are looked for when it is loaded."""
-
-    def read() -> Dataset:
-        return read_dataset(images, locate(images, os.environ, PUBLISHED))
-
-    height, width = images.image_shape
-    data = Data(name=images.name, digest=images.digest)
-    facts = Facts(data, height * width, images.classes, images.train_samples, images.test_samples, scale=255)
+def fixed_source(facts: Facts, spec: Benchmark, read: Callable[[], Dataset], data: Data | None) -> Source:
+    """Return the source of *spec* over data that come with the package; DataError if *data*, of a run, are others."""
+    refuse_foreign(spec, "first_task")
+    if data is not None and data.digest != facts.data.digest:
+        problem = f"this version has other data: expected the digest {data.digest[:12]}, found {facts.data.digest[:12]}"
+        raise DataError(spec.name, problem, hint="use the version that the run was planned with, or plan it again")
     return source(facts, spec, read)
 
 
-def _at_most(samples: int, per_task: int | str, tasks: int) -> int:
+def image_source(images: ImageSet, spec: Benchmark, data: Data | None = None) -> Source:
+    """Return the source of *spec* over 8-bit images as flat inputs of 0 to 1; files are looked for when it is loaded."""
+    refuse_foreign(spec, "data", "first_task")
+    found = origin(spec, data, images)
+    facts = Facts(
+        found.data,
+        prod(images.image_shape),
+        images.classes,
+        images.train_samples,
+        images.test_samples,
+        scale=255,
+    )
+    return source(facts, spec, found.read)
+
+
+def raw_source(
+    spec: Benchmark, data: Data | None, known: KnownSet | None = None, normalisation: Normalisation | None = None
+) -> Source:
+    """Return the source of *spec* over imported data, whose inputs keep their shape, and bytes stay bytes.
+
+    *normalisation*: of 8-bit images; without it they get that of the training part of the first task. Floats are as they are.
+    """
+    refuse_foreign(spec, "data", "first_task")
+    found = origin(spec, data, known)
+    shape = found.shape
+    return Source(
+        data=found.data,
+        input_shape=shape.input_shape,
+        head_rows=head_rows(class_table(spec, shape.classes)),
+        train_samples=at_most(shape.train_samples, spec.train_per_task, spec.tasks),
+        test_samples=at_most(shape.test_samples, spec.test_per_task, spec.tasks),
+        load=lambda: _raw_stream(found, spec, normalisation),
+        value_bytes=1 if shape.is_bytes else 4,
+    )
+
+
+def _raw_stream(found: Origin, spec: Benchmark, normalisation: Normalisation | None) -> Stream:
+    stream = split(found.read(), spec, digest=found.data.digest, is_raw=True)
+    if not found.shape.is_bytes:
+        return stream
+    return stream._replace(normalisation=normalisation or of_samples(stream.train_inputs, stream.tasks[0].train))
+
+
+def at_most(samples: int, per_task: int | str, tasks: int) -> int:
+    """Return how many of *samples* are used at most if each of *tasks* tasks uses *per_task*."""
     return samples if isinstance(per_task, str) else min(samples, per_task * tasks)

@@ -14,11 +14,11 @@ from contilab.data.selection import Indices, even_quotas, first, held_out, ranks
 from contilab.spec.sections import Benchmark
 
 
-def split(dataset: Dataset, spec: Benchmark, *, digest: str, scale: float = 1) -> Stream:
+def split(dataset: Dataset, spec: Benchmark, *, digest: str, scale: float = 1, is_raw: bool = False) -> Stream:
     """Return the stream that *spec* makes of *dataset*.
 
     *digest*: of the data; it decides, with a sample's index, what is held out. *scale*: inputs are divided by it. Inputs are
-    flattened: the pools have shape [N, features].
+    flattened: the pools have shape [N, features]. *is_raw*: the pools are the inputs themselves, of their own type and shape.
     """
     table = class_table(spec, dataset.classes)
     row_of, task_of = _lookup(table, dataset.classes)
@@ -30,10 +30,10 @@ def split(dataset: Dataset, spec: Benchmark, *, digest: str, scale: float = 1) -
         tested = _limited([test[label] for label in task.classes], test_ranks, spec.test_per_task)
         tasks.append(Task(task.rows, _index(kept), _index(validation), _index(tested), task.classes))
     return Stream(
-        train_inputs=_scaled(dataset.train_inputs, scale),
+        train_inputs=dataset.train_inputs if is_raw else _scaled(dataset.train_inputs, scale),
         train_rows=row_of[dataset.train_labels],
         train_tasks=task_of[dataset.train_labels],
-        test_inputs=_scaled(dataset.test_inputs, scale),
+        test_inputs=dataset.test_inputs if is_raw else _scaled(dataset.test_inputs, scale),
         test_rows=row_of[dataset.test_labels],
         tasks=tuple(tasks),
         head_rows=head_rows(table),

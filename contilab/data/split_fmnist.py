@@ -4,12 +4,12 @@ from contilab.data.contract import Source
 from contilab.data.published import FASHION_MNIST
 from contilab.data.source import image_source
 from contilab.spec.entry import Entry
-from contilab.spec.sections import Benchmark
+from contilab.spec.sections import Benchmark, Data
 
 
-def split_fmnist(spec: Benchmark) -> Source:
-    """Return the source of Split Fashion-MNIST for *spec*."""
-    return image_source(FASHION_MNIST, spec)
+def split_fmnist(spec: Benchmark, data: Data | None = None) -> Source:
+    """Return the source of Split Fashion-MNIST for *spec*; *data*: those of a run that was planned."""
+    return image_source(FASHION_MNIST, spec, data)
 
 
 ENTRY = Entry(

@@ -9,7 +9,7 @@ import torch
 
 from contilab.data.contract import Dataset, Source
 from contilab.data.normal import Floats, normal
-from contilab.data.source import Facts, source
+from contilab.data.source import Facts, fixed_source
 from contilab.spec.canonical import digest
 from contilab.spec.entry import Entry
 from contilab.spec.sections import Benchmark, Data
@@ -27,10 +27,10 @@ GENERATOR = {
 }
 
 
-def synthetic(spec: Benchmark) -> Source:
-    """Return the source of the synthetic benchmark for *spec*."""
-    data = Data(name="synthetic", digest=digest(GENERATOR))
-    return source(Facts(data, FEATURES, CLASSES, CLASSES * TRAIN, CLASSES * TEST), spec, gaussians)
+def synthetic(spec: Benchmark, data: Data | None = None) -> Source:
+    """Return the source of the synthetic benchmark for *spec*; *data*: those of a run that was planned."""
+    own = Data(name="synthetic", digest=digest(GENERATOR))
+    return fixed_source(Facts(own, FEATURES, CLASSES, CLASSES * TRAIN, CLASSES * TEST), spec, gaussians, data)
 
 
 def gaussians() -> Dataset:

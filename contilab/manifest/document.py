@@ -11,7 +11,8 @@ from contilab.manifest.keys import SECTIONS
 
 TABLES = ("matrix", "overrides", "sweep")  # hold settings by dotted key
 TABLES_BY_NAME = ("method_sweep", "preset_overrides")  # hold such a table per method or preset
-TOP = ("name", "profile", *TABLES, *TABLES_BY_NAME)
+BENCHMARK = "benchmark"  # a table of its keys by their short names; `source` is `benchmark.name`
+TOP = ("name", "profile", BENCHMARK, *TABLES, *TABLES_BY_NAME)
 
 
 def flat_document(document: dict[str, Any]) -> dict[str, Any]:
@@ -26,6 +27,15 @@ def flat_document(document: dict[str, Any]) -> dict[str, Any]:
     if isinstance(flat.get("matrix"), dict) and "method.name" in flat["matrix"]:
         flat["matrix"].setdefault("method", flat["matrix"].pop("method.name"))
     return flat
+
+
+def benchmark_settings(table: dict[str, Any]) -> dict[str, Any]:
+    """Return what the table `[benchmark]` of a manifest says, by dotted key.
+
+    >>> benchmark_settings({"source": "npz", "tasks": 3})
+    {'benchmark.name': 'npz', 'benchmark.tasks': 3}
+    """
+    return {f"{BENCHMARK}.{'name' if key == 'source' else key}": value for key, value in table.items()}
 
 
 def flat_table(table: dict[str, Any]) -> dict[str, Any]:

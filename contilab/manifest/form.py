@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field, create_model
 from pydantic_core import PydanticCustomError
 
 from contilab.manifest.commandline import PLACE
+from contilab.manifest.document import BENCHMARK
 from contilab.manifest.keys import NO_AXES, STRICT, Key, known_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.profile import profile_names
@@ -40,6 +41,7 @@ def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) 
     slots = {
         "name": _Slot(Annotated[str, Field(pattern=f"^{NAME}$"), _NAME_WORDS], "name of the study", ...),
         "profile": _Slot(Literal[profile_names()], "defaults and presets", DEFAULT_PROFILE),
+        BENCHMARK: _Slot(_model(BENCHMARK, _benchmark(menu, keys)), "what every run learns, whatever its preset says"),
         "matrix": _Slot(_model("matrix", {**_required_axes(menu, presets), **axes}), "every combination is a cell", ...),
         "overrides": _Slot(settings, "settings of every run"),
         "sweep": _Slot(_model("sweep", axes), "variants of every method"),
@@ -48,6 +50,14 @@ def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) 
         PLACE: _Slot(settings, "key=value"),
     }
     return _model("manifest", slots)
+
+
+def _benchmark(menu: Menu, keys: dict[str, Key]) -> dict[str, _Slot]:
+    own = {
+        key.partition(".")[2]: _Slot(value.hint, value.doc) for key, value in keys.items() if key.startswith(f"{BENCHMARK}.")
+    }
+    source = _Slot(Literal[menu.names["benchmark"]], 'benchmark of the catalog; "npz" is data of your own')
+    return {"source": source, **{key: slot for key, slot in own.items() if key != "name"}}
 
 
 def _keys_of(menu: Menu, method: str, used: Used) -> dict[str, Key]:

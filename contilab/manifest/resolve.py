@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from contilab.errors import Fault, ManifestError
 from contilab.manifest.axes import axes, clashes, combinations
 from contilab.manifest.commandline import PLACE, CommandLine, read_values
-from contilab.manifest.document import TOP, doubled, flat_document
+from contilab.manifest.document import BENCHMARK, TOP, benchmark_settings, doubled, flat_document
 from contilab.manifest.faults import faults_of, path_text
 from contilab.manifest.form import DEFAULT_PROFILE, form
 from contilab.manifest.levels import DEFAULTS, Level, Merged, Rules, rules, settle, stack
@@ -125,6 +125,7 @@ def _common(document: Mapping[str, Any], profile: Profile, preset: str, place: s
         DEFAULTS,
         Level(f"profile {name}", f"profile {name}: ", profile.defaults, is_own=False),
         Level(f"preset {preset}", f"preset {preset}: ", profile.presets[preset], is_own=False),
+        Level("benchmark", f"{place}: ", benchmark_settings(document.get(BENCHMARK, {}))),
         Level("overrides", f"{place}: overrides.", document.get("overrides", {})),
         Level("preset_overrides", f"{place}: preset_overrides.{preset}.", own),
     ]

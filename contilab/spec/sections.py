@@ -12,7 +12,9 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from contilab.spec.fields import Doc
 
-ADDED_LATER: frozenset[tuple[str, str]] = frozenset()  # (section, key) pairs; none yet
+ADDED_LATER: frozenset[tuple[str, str]] = frozenset(
+    {("benchmark", "data"), ("benchmark", "first_task"), ("benchmark", "angles")}
+)  # (section, key) pairs
 
 SEED_END = 2**53  # seeds stay exact in JSON readers that know only doubles
 
@@ -34,6 +36,15 @@ class Benchmark:
     train_per_task: Annotated[Annotated[int, Ge(1)] | Literal["all"], Doc("training samples per task")] = "all"
     test_per_task: Annotated[Annotated[int, Ge(1)] | Literal["all"], Doc("test samples per task")] = "all"
     class_mask: Annotated[Literal["seen", "all"], Doc("rows active in class-incremental training")] = "seen"
+    data: Annotated[str, Doc("name of imported data to use in place of the benchmark's own")] = "default"
+    first_task: Annotated[
+        Annotated[int, Ge(1)] | Literal["equal"], Doc("classes of the first task; the others share the rest equally")
+    ] = "equal"
+    angles: Annotated[tuple[Annotated[float, Ge(-360), Le(360)], ...], Doc("degrees of each task; none: 180 t / tasks")] = ()
+
+    def __post_init__(self) -> None:
+        """Hold the angles as a tuple of floats: JSON and TOML have lists only, and 80 and 80.0 are one angle."""
+        object.__setattr__(self, "angles", tuple(float(angle) for angle in self.angles))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,10 @@
 import json
+from math import prod
 from pathlib import Path
 
 import pytest
 
+from contilab.data.cache import Cache, Named
 from contilab.errors import Fault, ManifestError
 from contilab.manifest.resolve import resolve
 from contilab.plan.expand import Expanded, expand
@@ -109,12 +111,30 @@ class TestRuns:
             _expanded("", setting)
 
 
+def put_shape(cache: Cache, name: str, classes: int) -> None:
+    """Let *cache* have a file of the shape of CIFAR without its values: planning reads no more than the header."""
+    shapes = {"train_inputs": [50_000, 3, 32, 32], "train_labels": [50_000], "test_inputs": [10_000, 3, 32, 32]}
+    header: dict[str, object] = {"__metadata__": {"classes": str(classes)}}
+    end = 0
+    for array, shape in {**shapes, "test_labels": [10_000]}.items():
+        begin, end = end, end + prod(shape) * (8 if "labels" in array else 1)
+        header[array] = {"dtype": "I64" if "labels" in array else "U8", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    cache.point(name, Named(name, f"{classes:064d}", name, is_published=True))
+    with cache.path(f"{classes:064d}").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + end)  # a hole of the file system
+
+
 class TestShippedManifests:
     """The manifests of the repository."""
 
     @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-    def test_each_expands(self, path: Path) -> None:
+    def test_each_expands(self, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """Every shipped manifest resolves and expands, is named as its file, and opens with its question."""
+        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path))
+        for name, classes in (("cifar10", 10), ("cifar100", 100)):
+            put_shape(Cache(tmp_path), name, classes)
         text = path.read_text(encoding="utf-8")
         study = expand(resolve(text, place=path.name, values=(), menu=catalog_menu()), catalog_menu())
 
@@ -122,6 +142,20 @@ class TestShippedManifests:
         assert study.runs
         assert text.startswith("# ")
         assert "?" in text.partition("\nname")[0]
+
+    def test_data_that_are_not_there_are_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Without CIFAR planning ends with the command that imports it, as a fault of the manifest's benchmarks."""
+        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path))
+        text = next(path for path in MANIFESTS if path.stem == "cifar").read_text(encoding="utf-8")
+
+        with pytest.raises(ManifestError) as caught:
+            expand(resolve(text, place="cifar.toml", values=(), menu=catalog_menu()), catalog_menu())
+
+        assert [fault.hint.partition(" DIR")[0] for fault in caught.value.faults] == [
+            "contilab data import cifar10",
+            "contilab data import cifar100",
+        ]
+        assert caught.value.exit_code == 2
 
     def test_fashion(self) -> None:
         """The comparison with other frameworks trains exactly as they do."""

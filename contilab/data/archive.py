@@ -1,0 +1,180 @@
+"""The files in a folder or archive, one after the other, in memory: nothing of an archive is ever written to the disk.
+
+So nothing can be written outside; an archive that tries (names that lead out, links, devices) is refused all the same, with
+all that is in it, and so is one that unpacks to more than a limit, which is counted while it is unpacked and not believed.
+"""
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple, cast
+
+from contilab.errors import DataError
+
+MOST_MEMBERS = 1_000_000  # chosen: TinyImageNet has 120,609
+BLOCK = 512  # bytes; of tar
+HINT = "get the archive from where it is published, or unpack it yourself and import the folder"
+FAILURES = (
+    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OverflowError, MemoryError,
+    NotImplementedError, RuntimeError, IndexError, KeyError, TypeError,
+)  # fmt: skip
+ENDS = (".tar", ".tgz", ".gz", ".xz", ".bz2", ".zip")
+GZIP, XZ, BZIP2 = b"\x1f\x8b", b"\xfd7zXZ\0", b"BZh"  # how packed files begin
+
+Wanted = Callable[[str], bool]
+
+
+class Member(NamedTuple):
+    """A file in a folder or archive: where it is, for messages; its name, parts separated by "/"; its content."""
+
+    place: str
+    name: str
+    content: bytes
+
+
+def members(path: Path, wanted: Wanted, *, limit: int) -> Iterator[Member]:
+    """Yield the files in the folder or archive *path* whose names are *wanted*; of a folder in the order of names.
+
+    *limit*: bytes that all files of an archive may unpack to, and that a file of a folder may have. DataError, with file and
+    reason, if it cannot be read, is damaged or cut, exceeds the limit, or tries to lead out.
+    """
+    try:
+        if path.is_dir():
+            yield from _of_folder(path, wanted, limit)
+            return
+        with path.open("rb") as file:
+            start = file.read(BLOCK)
+            file.seek(0)
+            yield from _of_archive(path, file, start, wanted, limit)
+    except DataError:
+        raise
+    except OSError as error:  # that of a damaged gzip stream has no number
+        raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
+    except FAILURES as error:
+        raise _refusal(path, f"the archive is damaged or cut: {str(error) or type(error).__name__}") from error
+
+
+def _of_folder(folder: Path, wanted: Wanted, limit: int) -> Iterator[Member]:
+    for base, folders, files in os.walk(folder, onerror=_raise):
+        folders.sort()
+        for file in sorted(files):
+            path = Path(base) / file
+            name = path.relative_to(folder).as_posix()
+            if not wanted(name) or not path.is_file():
+                continue
+            with path.open("rb") as opened:
+                content = opened.read(limit + 1)
+            if len(content) > limit:
+                raise DataError(str(path), f"the file is too large: expected at most {limit:,} bytes, found more", hint=HINT)
+            yield Member(str(path), name, content)
+
+
+def _of_archive(path: Path, file: IO[bytes], start: bytes, wanted: Wanted, limit: int) -> Iterator[Member]:
+    if start.startswith(b"PK"):
+        yield from _of_zip(path, file, wanted, limit)
+        return
+    if not start.startswith((GZIP, XZ, BZIP2)) and start[257:262] != b"ustar":
+        raise _refusal(path, f"is no archive: expected tar (also with gz, xz or bz2) or zip, found {_seen(start)}")
+    yield from _of_tar(path, _Counted(path, _unpacked(file, start), limit), wanted, limit)
+
+
+def _unpacked(file: IO[bytes], start: bytes) -> IO[bytes]:
+    if start.startswith(GZIP):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=file))
+    if start.startswith(XZ):
+        return lzma.open(file)
+    return bz2.open(file) if start.startswith(BZIP2) else file
+
+
+class _Counted:
+    """A stream that is read no further than a limit, and remembers its last block."""
+
+    def __init__(self, path: Path, stream: IO[bytes], limit: int) -> None:
+        self._path, self._stream, self._limit = path, stream, limit
+        self._left = limit + MOST_MEMBERS * BLOCK  # headers and padding are no content
+        self.last = b""
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(min(size, self._left + 1))
+        self._left -= len(data)
+        if self._left < 0:
+            raise _bomb(self._path, self._limit)
+        self.last = (self.last + data)[-BLOCK:]
+        return data
+
+
+def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int) -> Iterator[Member]:
+    left = limit
+    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:  # all it needs is `read`
+        for count, member in enumerate(tar):
+            _check_name(path, member.name)
+            if not (member.isreg() or member.isdir()) or member.issparse():
+                raise _refusal(path, f'"{member.name[:80]}" is {_kind(member)}: expected files and folders only')
+            left -= member.size
+            if left < 0 or count >= MOST_MEMBERS:
+                raise _bomb(path, limit)
+            if member.isreg() and wanted(member.name):
+                file = tar.extractfile(member)
+                content = file.read() if file else b""
+                if len(content) != member.size:
+                    raise ValueError(f'"{member.name}" ends early')
+                yield Member(f"{path}, {member.name}", member.name, content)
+        # tarfile takes a damaged header in the middle for the end. So the rest must be empty, and the last block the end mark.
+        while rest := cast("IO[bytes]", tar.fileobj).read(2**20):
+            if rest.strip(b"\0"):
+                raise ValueError("a header in the middle of it is none")
+        if stream.last.strip(b"\0") or len(stream.last) < BLOCK:
+            raise ValueError("it has no end mark")
+
+
+def _of_zip(path: Path, file: IO[bytes], wanted: Wanted, limit: int) -> Iterator[Member]:
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        for entry in entries:
+            _check_name(path, entry.filename)
+            mode = entry.external_attr >> 16
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise _refusal(path, f'"{entry.filename[:80]}" is a link or device: expected files and folders only')
+        if sum(entry.file_size for entry in entries) > limit or len(entries) > MOST_MEMBERS:
+            raise _bomb(path, limit)
+        for entry in entries:
+            if not entry.is_dir() and wanted(entry.filename):
+                with archive.open(entry) as opened:  # reads no more than the size that was counted, and checks the sum
+                    yield Member(f"{path}, {entry.filename}", entry.filename, opened.read())
+
+
+def _check_name(path: Path, name: str) -> None:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":" or "\0" in name:
+        raise _refusal(path, f'"{name[:80]}" leads out of the archive: expected names inside it')
+
+
+def _kind(member: tarfile.TarInfo) -> str:
+    if member.issym() or member.islnk():
+        return f'a link to "{member.linkname[:80]}"'
+    return "a sparse file" if member.issparse() else "a device or pipe"
+
+
+def _seen(start: bytes) -> str:
+    if start[:512].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page, probably an error page saved under the name of the data"
+    return f"a file that begins with 0x{start[:4].hex()}" if start else "an empty file"
+
+
+def _bomb(path: Path, limit: int) -> DataError:
+    return _refusal(path, f"the archive unpacks to more than expected: at most {limit:,} bytes")
+
+
+def _refusal(path: Path, problem: str) -> DataError:
+    return DataError(str(path), problem, hint=HINT)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,196 @@
+"""The cache of data sets: content in `data/<digest>.safetensors`, and by what name it was imported in `data/names/<name>.json`.
+
+A file is named by the digest of its content, arrives by one rename, and is mapped into memory, so runners on one machine share
+its pages. Its digest is computed again whenever it is loaded: safetensors reads a flipped byte without a word. A name is
+a pointer to a digest; a later import may move it, which changes no run that is planned: runs name the digest.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from contilab.data.contract import Dataset
+from contilab.data.digest import ARRAYS, digest_of
+from contilab.data.folders import cache_folder
+from contilab.disk.lock import Lock
+from contilab.disk.put_new import temp_beside
+from contilab.disk.read import names, read_table
+from contilab.disk.sync import make_dir, sync_dir, write_synced
+from contilab.errors import DataError
+
+SCHEME = "contilab.cache/1"
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")  # of an imported data set
+HINT = "remove that file and import the data again: contilab data import NAME PATH"
+WRITABLE = "CONTILAB_CACHE names the folder of the cache"
+WAIT_SECONDS = 5.0  # between two looks at whether another process has done the work
+
+
+class Named(NamedTuple):
+    """What a name stands for. *shown*: what tables call it. *of*: the published set whose form it has, or empty."""
+
+    shown: str
+    digest: str
+    of: str
+    is_published: bool
+    class_names: tuple[str, ...] = ()
+
+
+class Shape(NamedTuple):
+    """What is known of a cached data set without reading its values."""
+
+    input_shape: tuple[int, ...]
+    is_bytes: bool  # inputs are uint8, otherwise float32
+    classes: int
+    train_samples: int
+    test_samples: int
+
+
+class Cache:
+    """The data sets below *root*."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "data"
+        self.downloads = root / "data" / "downloads"
+
+    def path(self, digest: str) -> Path:
+        """Return where the data set *digest* is, or would be."""
+        return self.folder / f"{digest}.safetensors"
+
+    def has(self, digest: str) -> bool:
+        """Return whether the data set *digest* is there."""
+        return self.path(digest).is_file()
+
+    def named(self, name: str) -> Named | None:
+        """Return what *name* stands for; None if nothing was imported by that name."""
+        table = read_table(self._name_file(name))
+        try:
+            return Named(
+                table["shown"], table["digest"], table["of"], bool(table["is_published"]), tuple(table.get("class_names", ()))
+            )
+        except (KeyError, TypeError):
+            return None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of what was imported, sorted."""
+        return tuple(name.removesuffix(".json") for name in names(self.folder / "names") if name.endswith(".json"))
+
+    def shape(self, digest: str) -> Shape:
+        """Return the shape of the data set *digest*; DataError if it is not there or damaged."""
+        with self._opened(digest) as file:
+            slices = {name: file.get_slice(name) for name in ARRAYS}
+            shapes = {name: tuple(each.get_shape()) for name, each in slices.items()}
+            classes = int((file.metadata() or {})["classes"])
+            is_bytes = slices["train_inputs"].get_dtype() == "U8"
+        return Shape(shapes["train_inputs"][1:], is_bytes, classes, shapes["train_inputs"][0], shapes["test_inputs"][0])
+
+    def load(self, digest: str, name: str) -> Dataset:
+        """Return the data set *digest*, mapped into memory, under the name *name*; DataError if it is not there or damaged."""
+        with self._opened(digest) as file:
+            tensors = {array: file.get_tensor(array) for array in ARRAYS}
+            classes = int((file.metadata() or {})["classes"])
+        dataset = Dataset(name=name, **tensors, classes=classes)
+        found = digest_of(dataset)
+        if found != digest:
+            raise DataError(
+                str(self.path(digest)), f"the file is damaged: expected the digest {digest}, found {found}", hint=HINT
+            )
+        return dataset
+
+    def put(self, dataset: Dataset) -> str:
+        """Write *dataset* unless it is there whole, and return its digest; DataError if it cannot be written."""
+        digest = digest_of(dataset)
+        with suppress(DataError):
+            self.load(digest, dataset.name)
+            return digest
+        tensors = {name: getattr(dataset, name).contiguous() for name in ARRAYS}
+        path, needed = self.path(digest), sum(tensor.nbytes for tensor in tensors.values())
+        try:
+            make_dir(self.folder)
+            if (free := shutil.disk_usage(self.folder).free) < needed:
+                raise DataError(str(self.folder), f"no space left: needed {needed:,} bytes, free {free:,}", hint=WRITABLE)
+            temp = temp_beside(path)
+            try:
+                save_file(tensors, temp, metadata={"v": SCHEME, "classes": str(dataset.classes)})
+                _sync(temp)
+                temp.replace(path)
+            finally:
+                temp.unlink(missing_ok=True)
+            sync_dir(self.folder)
+        except (OSError, SafetensorError) as error:
+            raise self._unwritable(error) from error
+        return digest
+
+    def point(self, name: str, to: Named) -> None:
+        """Let *name* stand for *to*, whatever it stood for; DataError if that cannot be written."""
+        path = self._name_file(name)
+        temp = temp_beside(path)
+        try:
+            make_dir(path.parent)
+            write_synced(temp, json.dumps(to._asdict(), indent=1, sort_keys=True).encode())
+            temp.replace(path)
+            sync_dir(path.parent)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            with suppress(OSError):
+                temp.unlink()
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Hold the lock of *name*: what two processes would do at once is done once. Waits as long as another one works.
+
+        Where locks do not work the two both do it, which costs time and no truth.
+        """
+        folder = self.folder / "locks"
+        with suppress(OSError):  # a cache that cannot be written is found out by who writes into it
+            make_dir(folder)
+        lock = Lock(folder / f"{name}.lock")
+        try:
+            while lock.acquire(WAIT_SECONDS) == "busy":
+                pass
+            yield
+        finally:
+            lock.release()
+
+    def _name_file(self, name: str) -> Path:
+        return self.folder / "names" / f"{name}.json"
+
+    @contextmanager
+    def _opened(self, digest: str) -> Iterator[Any]:
+        path = self.path(digest)
+        try:
+            with safe_open(path, framework="pt") as file:
+                yield file
+        except FileNotFoundError as error:
+            problem = f"the data with the digest {digest[:12]} are not in the cache"
+            raise DataError(str(self.folder), problem, hint="import them: contilab data import NAME PATH") from error
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise DataError(str(path), f"the file is damaged: {error}", hint=HINT) from error
+
+    def _unwritable(self, error: Exception) -> DataError:
+        reason = getattr(error, "strerror", None) or str(error)
+        return DataError(str(self.folder), f"cannot be written: {reason}", hint=WRITABLE)
+
+
+def open_cache(environ: Mapping[str, str]) -> Cache:
+    """Return the cache that *environ* names."""
+    return Cache(cache_folder(environ))
+
+
+def is_name(text: str) -> bool:
+    """Return whether *text* can be the name of an imported data set."""
+    return NAME.fullmatch(text) is not None
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
