@@ -129,9 +129,9 @@ def _cells(row: "Row") -> tuple[object, ...]:
 
 def _folder(store: Path | None) -> Path:
     if store is None:
-        from contilab.data.folders import cache_folder
+        from contilab.hardware.profile import user_folder
 
-        return cache_folder(os.environ) / "hardware"
+        return user_folder(os.environ)
     from contilab.store.store import open_store
 
     return open_store(store).layout.hardware

@@ -6,11 +6,13 @@ stays; in a user's cache, which only `bench` writes, the latest does. A file tha
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contilab.disk.cache import cache_folder
 from contilab.disk.put_new import put_new, temp_beside
 from contilab.disk.read import names, read_table
 from contilab.disk.sync import make_dir, write_synced
@@ -153,6 +155,11 @@ def written_out(settings: object) -> dict[str, Any]:
     """Return *settings*, an instance of a settings dataclass, as a plain table with every default."""
     table: dict[str, Any] = json.loads(canonical(asdict(settings)))  # type: ignore[call-overload]  # an entry's settings
     return table
+
+
+def user_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder of a user's cache for what is measured without a store."""
+    return cache_folder(environ) / "hardware"
 
 
 def _file(folder: Path, shape: Shape) -> Path:

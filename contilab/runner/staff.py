@@ -1,18 +1,21 @@
 """How many workers share the work of one `contilab run`, and what each gets: processors or a GPU.
 
 Two processes of one thread each train more than one of two: measured on two Xeon cores with eight MLPs 2x400 under vmap,
-43,000 samples/s together against 23,000 to 38,000. So there is one worker per core while there is a group for each; for
-fewer groups one worker with all cores.
+43,000 samples/s together against 23,000 to 38,000. So there is one worker per core while there is a group for each, unless
+`bench` measured otherwise on this machine for what is planned; for fewer groups one worker with all cores.
 """
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from contilab.errors import StoreError, UsageError
+from contilab.hardware.crew import workers
+from contilab.hardware.fingerprint import this_machine
 from contilab.hardware.gpus import gpus
 from contilab.hardware.limits import memory_bytes
+from contilab.hardware.profile import Profiles, user_folder
 from contilab.hardware.threads import thread_budget
 from contilab.runner.order import Order, planned
 from contilab.runner.plans import Plans
@@ -20,6 +23,7 @@ from contilab.spec.sections import Execution
 from contilab.store.openings import Openings
 from contilab.store.store import Store
 
+LOOKED_AT = 64  # groups at most, whose shapes are looked up among what bench measured; chosen: a study has a few shapes
 WORKER_BYTES = 2**29  # chosen: torch and a perceptron with its data take about 350 MB per process
 
 
@@ -50,7 +54,9 @@ def staff(order: Order, asked: int | None, *, find_gpus: Callable[[], tuple[str,
         return Staff(asked, "asked for", devices)
     if devices:
         return Staff(len(devices), f"one per GPU, {len(devices)} found", devices if len(devices) > 1 else ())
-    return _per_core(order, wanted, None if order.wait or not store else len(Openings(store).open_groups(order.study)))
+    groups = Openings(store).open_groups(order.study) if store else []
+    found = _per_core(order, wanted, None if order.wait or not store else len(groups))
+    return found if store is None or found.workers < 2 else _as_measured(found, store, list(groups))
 
 
 def _store(order: Order) -> Store | None:
@@ -60,6 +66,19 @@ def _store(order: Order) -> Store | None:
         if not order.wait:
             raise
     return None  # work may come at any time
+
+
+def _as_measured(found: Staff, store: Store, gids: Sequence[str]) -> Staff:
+    """Return *found*, or one worker where bench measured on this machine that it trains the groups *gids* faster."""
+    profiles = Profiles(store.layout.hardware, user_folder(os.environ))
+    answers = profiles.all(this_machine())
+    known = store.groups() if answers else {}
+    runs = [(store.run(known[gid][0]), len(known[gid])) for gid in gids[:LOOKED_AT] if gid in known]
+    shapes = [(run.model.name, run.model.settings, run.train.batch, members) for run, members in runs]
+    crew = workers(answers, shapes, found.workers)
+    if crew is None:
+        return found
+    return found._replace(reason=f"{found.reason}; {crew.reason}") if crew.workers > 1 else Staff(1, crew.reason)
 
 
 def _may_use_gpus(order: Order, wanted: set[Execution]) -> bool:

@@ -6,18 +6,17 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # it ships no types
 
-from contilab.data.folders import cache_folder
 from contilab.engine.environment import environment
 from contilab.engine.train import train
 from contilab.engine.watch import Progress, Watch
 from contilab.errors import CheckpointMismatch
 from contilab.hardware.neighbours import Neighbours
-from contilab.hardware.profile import Profiles
+from contilab.hardware.profile import Profiles, user_folder
 from contilab.records.outcome import Outcome
 from contilab.runner.keeper import Keeper
 from contilab.runner.logging import GroupLog
 from contilab.runner.progress import Display
-from contilab.runner.resumption import Resumption, anew
+from contilab.runner.resumption import Resumptions
 from contilab.spec.run import Run
 from contilab.store.claim import Claim
 
@@ -32,7 +31,7 @@ class Training:
         claim: Claim,
         log: GroupLog,
         shown: Display,
-        begin: Resumption,
+        begins: Resumptions,
         *,
         stop: Callable[[], bool],
         seconds_left: Callable[[], float],
@@ -40,10 +39,11 @@ class Training:
         self._claim = claim
         self._log = log
         self._shown = shown
-        self._begin = begin
+        self._begins = begins
+        self._begin = begins.newest()
         self._stop = stop
         self._seconds_left = seconds_left
-        self._profiles = Profiles(claim.hardware_dir, cache_folder(os.environ) / "hardware")
+        self._profiles = Profiles(claim.hardware_dir, user_folder(os.environ))
         self._neighbours = Neighbours(_top())
 
     def train(self, part: Sequence[Run], is_last: bool) -> list[Outcome]:  # noqa: FBT001  as `in_parts` calls it
@@ -63,8 +63,8 @@ class Training:
         except CheckpointMismatch as error:
             if begin.files is None:
                 raise
-            self._log.log("checkpoint_refused", level="warning", reason=str(error), used="none, begins anew")
-        self._begin = anew(begin.resources)
+            reason = str(error)
+        self._begin = self._begins.before(begin, reason)
         return self.train(part, is_last)
 
     def choices(self, part: Sequence[Run], planned: int) -> dict[str, Any]:

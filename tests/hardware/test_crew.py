@@ -1,0 +1,49 @@
+"""How many processes train the most, by what bench measured."""
+
+import pytest
+
+from contilab.hardware.crew import workers
+from contilab.hardware.profile import Answer, Rate
+
+MLP, NET = {"hidden": [400, 400]}, {"channels": 8}
+
+
+def answer(model, settings, *, alone, together, batch=32, members=8, processes=2):
+    """Return what bench measured of one shape."""
+    rates = (
+        Rate("loop", "fp32", "off", 2, 1, alone / 2, 0.0),
+        Rate("vmap", "fp32", "off", 2, 1, alone, 0.0),
+        Rate("loop", "fp32", "off", 1, processes, together, 0.0),
+    )
+    shape = {"model": model, "settings": settings, "batch": batch, "members": members}
+    return shape, Answer(rates, "bench", "2026-01-01T00:00:00+00:00", 0.0)
+
+
+WANTED = [("mlp", MLP, 32, 8)]
+
+
+class TestWorkers:
+    """One process with all threads, or one per core."""
+
+    @pytest.mark.parametrize(("together", "count"), [(120.0, 2), (90.0, 1)])
+    def test_the_faster(self, together, count):
+        """The fastest form of each is compared, and the reason names the factor."""
+        found = workers([answer("mlp", MLP, alone=100.0, together=together)], WANTED, 2)
+
+        assert found.workers == count
+        assert f"{together / 100:.2f} times" in found.reason
+
+    def test_several_shapes(self):
+        """Gains of several shapes are averaged as factors, each shape once."""
+        answers = [answer("mlp", MLP, alone=100, together=200), answer("net", NET, alone=100, together=40)]
+
+        assert workers(answers, [*WANTED, ("net", NET, 32, 8)], 2).workers == 1
+        assert workers(answers, [*WANTED, *WANTED, ("net", NET, 64, 8)], 2).workers == 2
+
+    @pytest.mark.parametrize(
+        ("wanted", "count"),
+        [(WANTED, 4), ([("mlp", MLP, 10, 8)], 2), ([("mlp", MLP, 32, 4)], 2), ([("mlp", {"hidden": [8]}, 32, 8)], 2), ([], 2)],
+    )
+    def test_nothing_measured(self, wanted, count):
+        """Other shapes or another number of processes are no answer."""
+        assert workers([answer("mlp", MLP, alone=100, together=120)], wanted, count) is None
