@@ -1,36 +1,30 @@
 """Training of one group: stage after stage, all members together, evaluated after each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from contilab.engine import masks, streams
 from contilab.engine.checkpoint import Part, Standing, pack, step_of, unpack
+from contilab.engine.closing import end_of_task, examine, head_notes, taken_in
 from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
 from contilab.engine.draws import Draws, Stage
-from contilab.engine.ensemble import MemberState, clone
+from contilab.engine.ensemble import MemberState
 from contilab.engine.environment import choose, circumstances
-from contilab.engine.evaluate import Exam, Marks, Row, evaluate, not_at_all, test_exam, validation_exam
+from contilab.engine.evaluate import not_at_all
 from contilab.engine.executions.contract import MakeExecution
-from contilab.engine.exemplars import chosen
-from contilab.engine.importance import Samples, importance
-from contilab.engine.judge import judge_of
 from contilab.engine.memory.entries import Entries
-from contilab.engine.memory.memories import Memories
 from contilab.engine.setup import Setup, begun_anew, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
 from contilab.hardware.device import choose_device
 from contilab.hardware.profile import Profiles
-from contilab.models.contract import Params
 from contilab.records.outcome import Outcome
 from contilab.spec.run import Run
 from contilab.spec.sections import Execution
-from contilab.strategies.contract import Importance, TaskEnd
 
 
 def train(
@@ -112,7 +106,7 @@ def _beginning(setup: Setup, watch: Watch) -> Standing:
     with clock.records():
         look = partial(heed, watch, not_at_all)
         for member, entries, diary in zip(members, memory.entries(), diaries, strict=True):
-            diary.note_marks(None, *_examine(setup, None, member, entries, look))
+            diary.note_marks(None, *examine(setup, None, member, entries, look))
     return Standing(0, Part(), members, memory, diaries, clock)
 
 
@@ -135,16 +129,16 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
     def look() -> None:
         heed(watch, lambda: keep(trained, part))
 
-    closed = _taken_in(session, stage, trained, memory, look)
+    closed = taken_in(session, stage, trained, memory, look)
     members = []
     for run, member in zip(setup.runs, trained, strict=True):
         look()
-        members.append(_end_of_task(setup, stage, run, member))
+        members.append(end_of_task(setup, stage, run, member))
     losses = np.empty((0, len(members))) if part.losses is None else part.losses
     with clock.records():
         finite = np.array([diary.diverged is None for diary in diaries]) & np.isfinite(losses).all(0)
         parts = zip(members, closed.entries(), finite, strict=True)
-        found = [_examine(setup, stage, one, entries, look) if alive else None for one, entries, alive in parts]
+        found = [examine(setup, stage, one, entries, look) if alive else None for one, entries, alive in parts]
     # Nothing may be noted before the last look: what is kept there is a stage that is not closed.
     for diary, own, marks in zip(diaries, losses.T, found, strict=True):
         if diary.diverged is None:
@@ -157,77 +151,8 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
     return Standing(stage.task + 1, Part(), members, closed, diaries, clock)
 
 
-def _taken_in(
-    session: Session, stage: Stage, members: list[MemberState], memory: Memories, look: Callable[[], None]
-) -> Memories:
-    """Return what memory holds once *stage* is closed; *memory* stays as it is."""
-    setup = session.setup
-    if setup.plan.insert != "task_end" or setup.plan.capacity == 0 or stage.fills:
-        return memory
-    closed = memory.copy()
-    if setup.plan.policy != "herding":
-        session.draws.offer_all(stage, closed)
-        return closed
-    for place, (member, entries) in enumerate(zip(members, memory.entries(), strict=True)):
-        closed.replace(place, chosen(setup, stage, member.params, entries, look))
-    closed.count_offered(np.broadcast_to(stage.new, (len(members), len(stage.new))))
-    return closed
-
-
-def _examine(
-    setup: Setup, stage: Stage | None, member: MemberState, entries: Entries, look: Callable[[], None]
-) -> tuple[Marks, Row | None]:
-    """Return the marks of *member* after *stage*, or of the untrained model, and its accuracies on validation samples."""
-    last = -1 if stage is None else setup.last_task(stage)
-    judge = judge_of(setup, member.params, entries, look)
-
-    def sit(exam: Exam) -> Marks:
-        return evaluate(judge, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
-
-    exam = validation_exam(setup.stream)
-    is_validated = stage is not None and len(exam.samples) > 0
-    return sit(test_exam(setup.stream)), sit(exam).accuracy if is_validated else None
-
-
-def _end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> MemberState:
-    """Return *member* with the state its strategy has after *stage*; members are independent, so one after the other."""
-    strategy = setup.learner.strategy
-    if strategy.after_task is None:
-        return member
-    request = strategy.importance
-    found = None if request is None else _importance(setup, stage, run, member.params, request)
-    groups = masks.groups(setup.shared.benchmark, setup.rows, setup.stream.head_rows, last=setup.last_task(stage))
-    # Copies: the optimiser may write into parameters, and an anchor must not move with them.
-    end = TaskEnd(clone(member.params), found, groups.to(setup.device))
-    return member._replace(strategy=strategy.after_task(member.strategy, end))
-
-
-def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: Importance) -> Params:
-    count = min(request.samples, len(stage.samples))
-    order = streams.permutation(run.seed, streams.IMPORTANCE, task=stage.task, index=0, count=len(stage.samples))
-    uniform = streams.uniforms(run.seed, streams.IMPORTANCE_DRAW, task=stage.task, index=0, count=count)
-    index = torch.from_numpy(stage.samples[order[:count]]).to(setup.device)
-    lesson = setup.lesson(stage)
-    samples = Samples(
-        lesson.inputs[index],
-        lesson.rows[index],
-        lesson.masks[lesson.tasks[index]],
-        torch.from_numpy(uniform).to(setup.device, setup.dtype),
-    )
-    return importance(setup.learner.model, params, request, samples)
-
-
 def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diary: Diary, *, clock: Stopwatch) -> Outcome:
     notes = setup.learner.strategy.notes
     if diary.diverged is None:
-        diary.notes = {**_head_notes(setup, entries), **(notes(member.strategy) if notes is not None else {})}
+        diary.notes = {**head_notes(setup, entries), **(notes(member.strategy) if notes is not None else {})}
     return outcome(setup, run, member, diary, cost(setup, member, entries, diary.steps, clock))
-
-
-def _head_notes(setup: Setup, entries: Entries) -> dict[str, float | str]:
-    """Return what is noted of a head that predicts by means of memory: its name, and how many classes it cannot predict."""
-    if setup.learner.strategy.head == "linear":
-        return {}
-    held = setup.stream.train_rows.cpu().numpy()[entries.samples[:-1][entries.number[:-1] > 0]]
-    seen = {row for task in setup.rows for row in task}
-    return {"head": "ncm", "classes_without_entry": float(len(seen - set(held.tolist())))}

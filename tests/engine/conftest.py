@@ -9,8 +9,8 @@ import torch
 
 from contilab import catalog
 from contilab.data.contract import Source, Stream, Task
+from contilab.engine import closing as closing_module
 from contilab.engine import stage as stage_module
-from contilab.engine import train as train_module
 from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.setup import learner_of, prepare
@@ -118,13 +118,13 @@ def drawn(monkeypatch):
 def exams(monkeypatch):
     """Return a list that gets, of every exam of a member, the latest task that was learned."""
     seen = []
-    evaluate = train_module.evaluate
+    evaluate = closing_module.evaluate
 
     def noting(*arguments, last, look):
         seen.append(last)
         return evaluate(*arguments, last=last, look=look)
 
-    monkeypatch.setattr(train_module, "evaluate", noting)
+    monkeypatch.setattr(closing_module, "evaluate", noting)
     return seen
 
 

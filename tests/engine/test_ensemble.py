@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from contilab import catalog
+from contilab.engine.closing import end_of_task
 from contilab.engine.draws import Draws
 from contilab.engine.ensemble import initial_params
 from contilab.engine.environment import EXECUTIONS
@@ -13,7 +14,7 @@ from contilab.engine.executions.loop import loop
 from contilab.engine.setup import initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.step import make_move
-from contilab.engine.train import _end_of_task, train_group
+from contilab.engine.train import train_group
 from contilab.engine.watch import silent
 from contilab.optim.contract import Optimiser
 from contilab.spec.sections import Train
@@ -190,7 +191,7 @@ def one_step(make, method, way):
     draws = Draws(range(3), setup.plan, device=setup.device, dtype=setup.dtype)
     first, memory = setup.stages[0], initial_memory(setup)
     members, _ = train_stage(Session(setup, loop(setup.learner), draws, silent()), first, initial_members(setup), memory)
-    members = [_end_of_task(setup, first, *pair) for pair in zip(setup.runs, members, strict=True)]
+    members = [end_of_task(setup, first, *pair) for pair in zip(setup.runs, members, strict=True)]
 
     # In place of an optimiser, one whose new parameters are the gradients.
     watched = setup.learner._replace(optimiser=Optimiser(init=dict, update=lambda _params, grads, state: (grads, state)))

@@ -7,6 +7,7 @@ import pytest
 
 from contilab import catalog
 from contilab.engine import train as subject
+from contilab.engine.closing import end_of_task
 from contilab.engine.draws import Draws
 from contilab.engine.executions.loop import loop
 from contilab.engine.setup import initial_members, initial_memory
@@ -172,7 +173,7 @@ class TestEquivalences:
         members, memory = initial_members(setup), initial_memory(setup)
         for stage in setup.stages:
             members, _ = train_stage(session, stage, members, memory)
-            members = [subject._end_of_task(setup, stage, setup.shared, members[0])]
+            members = [end_of_task(setup, stage, setup.shared, members[0])]
         [outcome] = make.outcomes([make.run(3, "er")])
 
         assert all(np.array_equal(value, outcome.parameters[name]) for name, value in members[0].params.items())

@@ -1,0 +1,87 @@
+"""The end of a stage: what memory takes in, what strategies make of what was learned, and the exams of every member.
+
+Members are independent here, so one comes after the other, with the bits of a single run.
+"""
+
+import numpy as np
+import torch
+
+from contilab.engine import masks, streams
+from contilab.engine.draws import Stage
+from contilab.engine.ensemble import MemberState, clone
+from contilab.engine.evaluate import Exam, Marks, Row, evaluate, test_exam, validation_exam
+from contilab.engine.exemplars import Look, chosen
+from contilab.engine.importance import Samples, importance
+from contilab.engine.judge import judge_of
+from contilab.engine.memory.entries import Entries
+from contilab.engine.memory.memories import Memories
+from contilab.engine.setup import Setup
+from contilab.engine.stage import Session
+from contilab.models.contract import Params
+from contilab.spec.run import Run
+from contilab.strategies.contract import Importance, TaskEnd
+
+
+def taken_in(session: Session, stage: Stage, members: list[MemberState], memory: Memories, look: Look) -> Memories:
+    """Return what memory holds once *stage* is closed by trained *members*; *memory* stays as it is."""
+    setup = session.setup
+    if setup.plan.insert != "task_end" or setup.plan.capacity == 0 or stage.fills:
+        return memory
+    closed = memory.copy()
+    if setup.plan.policy != "herding":
+        session.draws.offer_all(stage, closed)
+        return closed
+    for place, (member, entries) in enumerate(zip(members, memory.entries(), strict=True)):
+        closed.replace(place, chosen(setup, stage, member.params, entries, look))
+    closed.count_offered(np.broadcast_to(stage.new, (len(members), len(stage.new))))
+    return closed
+
+
+def examine(setup: Setup, stage: Stage | None, member: MemberState, entries: Entries, look: Look) -> tuple[Marks, Row | None]:
+    """Return the marks of *member* after *stage*, or of the untrained model, and its accuracies on validation samples."""
+    last = -1 if stage is None else setup.last_task(stage)
+    judge = judge_of(setup, member.params, entries, look)
+
+    def sit(exam: Exam) -> Marks:
+        return evaluate(judge, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
+
+    exam = validation_exam(setup.stream)
+    is_validated = stage is not None and len(exam.samples) > 0
+    return sit(test_exam(setup.stream)), sit(exam).accuracy if is_validated else None
+
+
+def end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> MemberState:
+    """Return *member* with the state its strategy has after *stage*; members are independent, so one after the other."""
+    strategy = setup.learner.strategy
+    if strategy.after_task is None:
+        return member
+    request = strategy.importance
+    found = None if request is None else _importance(setup, stage, run, member.params, request)
+    groups = masks.groups(setup.shared.benchmark, setup.rows, setup.stream.head_rows, last=setup.last_task(stage))
+    # Copies: the optimiser may write into parameters, and an anchor must not move with them.
+    end = TaskEnd(clone(member.params), found, groups.to(setup.device))
+    return member._replace(strategy=strategy.after_task(member.strategy, end))
+
+
+def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: Importance) -> Params:
+    count = min(request.samples, len(stage.samples))
+    order = streams.permutation(run.seed, streams.IMPORTANCE, task=stage.task, index=0, count=len(stage.samples))
+    uniform = streams.uniforms(run.seed, streams.IMPORTANCE_DRAW, task=stage.task, index=0, count=count)
+    index = torch.from_numpy(stage.samples[order[:count]]).to(setup.device)
+    lesson = setup.lesson(stage)
+    samples = Samples(
+        lesson.inputs[index],
+        lesson.rows[index],
+        lesson.masks[lesson.tasks[index]],
+        torch.from_numpy(uniform).to(setup.device, setup.dtype),
+    )
+    return importance(setup.learner.model, params, request, samples)
+
+
+def head_notes(setup: Setup, entries: Entries) -> dict[str, float | str]:
+    """Return what is noted of a head that predicts by means of memory: its name, and how many classes it cannot predict."""
+    if setup.learner.strategy.head == "linear":
+        return {}
+    held = setup.stream.train_rows.cpu().numpy()[entries.samples[:-1][entries.number[:-1] > 0]]
+    seen = {row for task in setup.rows for row in task}
+    return {"head": "ncm", "classes_without_entry": float(len(seen - set(held.tolist())))}
