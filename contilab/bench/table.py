@@ -34,7 +34,7 @@ def keep(measured: Measured, folder: Path, *, replaces: bool) -> bool:
     """Keep *measured* for `auto` in *folder*; False if an earlier answer stays there, or nothing could be measured."""
     if not measured.rates:
         return False
-    answer = Answer(measured.rates, "bench", _now(), round(measured.foreign_cores, 2))
+    answer = Answer(measured.rates, "bench", _now(), round(measured.foreign_cores, 2), measured.flops_per_sample)
     return put(folder, measured.shape, answer, replaces=replaces)
 
 

@@ -50,7 +50,7 @@ def _estimates(estimate: "Estimate") -> list[tuple[str, object]]:
     return [
         ("samples", f"{estimate.train_samples:,} to train on, new and replayed"),
         ("operations", f"{estimate.flops / 1e9:,.1f} GFLOP"),
-        ("memory", f"{estimate.memory_bytes / 2**20:,.0f} MiB per runner"),
+        ("memory", f"{estimate.memory_bytes / 2**20:,.0f} MiB per runner ({estimate.memory_basis})"),
         ("disk", f"{estimate.disk_bytes / 2**20:,.1f} MiB"),
         ("time", seconds),
     ]

@@ -67,12 +67,16 @@ class Rate(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was measured of one shape, by bench or auto. *measured*: date and time in UTC. *foreign_cores*: see neighbours."""
+    """What was measured of one shape, by bench or auto. *measured*: date and time in UTC. *foreign_cores*: see neighbours.
+
+    *flops_per_sample*: of a forward and a backward pass, 0 if unknown.
+    """
 
     rates: tuple[Rate, ...]
     by: str
     measured: str
     foreign_cores: float
+    flops_per_sample: float = 0.0
 
     def at(self, threads: int) -> list[Rate]:
         """Return the rates of processes with *threads* threads, fastest first; beside others like them, if so measured."""
@@ -175,7 +179,8 @@ def _bytes(shape: Shape, answer: Answer) -> bytes:
 def _answer(table: dict[str, Any]) -> Answer | None:
     try:
         rates = tuple(Rate(**rate) for rate in table["rates"])
-        answer = Answer(rates, table["by"], table["measured"], float(table["foreign_cores"]))
+        facts = float(table["foreign_cores"]), float(table["flops_per_sample"])
+        answer = Answer(rates, table["by"], table["measured"], *facts)
         is_sound = bool(rates) and all(rate.samples_per_s > 0 for rate in rates)
     except (KeyError, TypeError, ValueError):
         return None

@@ -4,10 +4,13 @@ The order of writing makes a plan that is killed half way harmless: runs, then g
 depends on time, host or chance, so planning twice writes nothing, and two planners at once write the same bytes.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from contilab.hardware.fingerprint import this_machine
+from contilab.hardware.profile import Profiles, user_folder
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import resolve
 from contilab.plan.estimate import Estimate, estimate
@@ -15,6 +18,7 @@ from contilab.plan.expand import Expanded, expand
 from contilab.plan.grouping import groups
 from contilab.plan.menu import catalog_menu
 from contilab.plan.own_models import with_own_models
+from contilab.plan.speed import Answers
 from contilab.spec.study import Study
 from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
@@ -80,7 +84,7 @@ def enqueue(
         new_runs=len(expanded.runs) - len(known.planned),
         new_groups=len(new_groups),
         number=number,
-        estimate=_estimate(expanded, known, new_groups, menu),
+        estimate=_estimate(expanded, known, new_groups, menu, _answers(root)),
     )
 
 
@@ -100,7 +104,14 @@ def _known(store: Store | None, expanded: Expanded) -> _Known:
     )
 
 
-def _estimate(expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str, ...]], menu: Menu) -> Estimate:
+def _answers(root: Path) -> Answers:
+    """Return what bench measured on this machine."""
+    return Profiles(Layout(root).hardware, user_folder(os.environ)).all(this_machine())
+
+
+def _estimate(
+    expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str, ...]], menu: Menu, answers: Answers
+) -> Estimate:
     sizes: dict[str, int] = {}
     for group in (*known.groups, *new_groups):
         for rid in group:
@@ -111,4 +122,4 @@ def _estimate(expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str,
         open_rids = [rid for rid in cell.runs.values() if rid not in counted]
         counted.update(open_rids)
         alike.append([expanded.runs[rid] for rid in open_rids])
-    return estimate(alike, sizes, expanded.sources, menu)
+    return estimate(alike, sizes, expanded.sources, menu, answers)

@@ -1,19 +1,21 @@
 """Estimate what the open runs of a plan take: samples, floating-point operations, memory and disk, from shapes alone.
 
 Nothing is trained or loaded: states are built on torch's meta device, which has shapes without numbers. Time is not
-guessed: how many samples a second a machine trains, only a measurement tells.
+guessed: how many samples a second a machine trains, only a measurement tells, see `speed`.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
+from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
+from contilab.plan.speed import UNKNOWN, Answers, Known, Work, known, rate_of, time
 from contilab.spec.fields import per_member, values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Plugin
@@ -21,15 +23,17 @@ from contilab.strategies.contract import Member, Strategy
 
 PROCESS_BYTES = 250_000_000  # measured: a process with torch 2.13 (CPU) after its first matrix product, 235 MB
 SIDECAR_BYTES = 30_000  # chosen: record, log, environment and configuration of one run
-TIME_BASIS = "unknown: contilab bench measures samples a second on this machine"
 FLOAT_BYTES = 4
+SHAPES_ONLY = "parameters, gradients and states, from shapes; without activations"
+MEASURED = "members as bench measured them, with activations"
 
 
 class Estimate(NamedTuple):
-    """What the open runs take in all; *memory_bytes* is that of one runner at its largest group, without activations.
+    """What the open runs take in all.
 
-    *train_samples*: new and replayed. *flops*: of training, 2 per multiply-add. *seconds* is None until it can be measured;
-    *seconds_basis* tells why, or what it rests on.
+    *train_samples*: new and replayed. *flops*: of training, 2 per multiply-add. *memory_bytes* is that of one runner at its
+    largest group; *memory_basis* tells what it rests on. *seconds*: None where nothing was measured; *seconds_basis* tells why,
+    or what they rest on and how sure they are.
     """
 
     runs: int
@@ -38,25 +42,35 @@ class Estimate(NamedTuple):
     memory_bytes: int
     disk_bytes: int
     seconds: float | None = None
-    seconds_basis: str = TIME_BASIS
+    seconds_basis: str = UNKNOWN
+    memory_basis: str = SHAPES_ONLY
 
 
 class _Cost(NamedTuple):
     samples: int
     flops: int
+    flops_per_sample: int
+    features: int
     member_bytes: int
     shared_bytes: int
     disk_bytes: int
 
 
 def estimate(
-    alike: Iterable[Collection[Run]], largest: Mapping[str, int], sources: Mapping[Benchmark, Source], menu: Menu
+    alike: Iterable[Collection[Run]],
+    largest: Mapping[str, int],
+    sources: Mapping[Benchmark, Source],
+    menu: Menu,
+    answers: Answers = (),
 ) -> Estimate:
     """Return the estimate of the runs *alike*, lists of runs that differ in their seed only.
 
-    *largest*: the size of the largest group that a run is in, by address; 1 where it is missing.
+    *largest*: the size of the largest group that a run is in, by address; 1 where it is missing. *answers*: what bench measured
+    on this machine.
     """
     total = Estimate(0, 0, 0, 0, 0)
+    measured = known(answers)
+    works: list[Work] = []
     costs: dict[str, _Cost] = {}  # cells that differ in rates or class order cost the same
     for runs in alike:
         if not runs:
@@ -65,14 +79,37 @@ def estimate(
         shape = _shape(first, sources[first.benchmark], menu)
         cost = costs[shape] if shape in costs else costs.setdefault(shape, _cost(first, sources[first.benchmark], menu))
         members = max(largest.get(run.rid, 1) for run in runs)
+        works.append(_work(first, cost, members, len(runs), menu))
+        member_bytes = max(cost.member_bytes, _measured_bytes(works[-1], measured))
         total = total._replace(
             runs=total.runs + len(runs),
             train_samples=total.train_samples + len(runs) * cost.samples,
             flops=total.flops + len(runs) * cost.flops,
-            memory_bytes=max(total.memory_bytes, PROCESS_BYTES + cost.shared_bytes + members * cost.member_bytes),
+            memory_bytes=max(total.memory_bytes, PROCESS_BYTES + cost.shared_bytes + members * member_bytes),
             disk_bytes=total.disk_bytes + len(runs) * cost.disk_bytes,
+            memory_basis=MEASURED if member_bytes > cost.member_bytes else total.memory_basis,
         )
-    return total
+    seconds, basis = time(works, measured)
+    return total._replace(seconds=seconds, seconds_basis=basis)
+
+
+def _work(run: Run, cost: _Cost, members: int, count: int, menu: Menu) -> Work:
+    return Work(
+        model=run.model.name,
+        settings=written_out(menu.entry("model", run.model.name).settings(**run.model.settings)),
+        features=cost.features,
+        batch=run.train.batch,
+        members=members,
+        samples=count * cost.samples,
+        flops=count * cost.flops,
+        flops_per_sample=cost.flops_per_sample,
+    )
+
+
+def _measured_bytes(work: Work, measured: Sequence[Known]) -> int:
+    """Return the memory that bench saw a member of this shape take, activations included; 0 if it has seen none."""
+    rate = rate_of(work, measured)
+    return rate.member_bytes if rate else 0
 
 
 def _shape(run: Run, source: Source, menu: Menu) -> str:
@@ -100,6 +137,8 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
     return _Cost(
         samples=samples,
         flops=3 * model.flops * (samples + importance),  # a backward pass costs two forward passes
+        flops_per_sample=3 * model.flops,
+        features=math.prod(source.input_shape),
         member_bytes=3 * FLOAT_BYTES * numbers + states + 8 * slots,  # parameters, gradients, updated parameters
         shared_bytes=FLOAT_BYTES * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),

@@ -1,19 +1,21 @@
 import pytest
 
+from contilab.hardware.profile import Answer, Rate
 from contilab.manifest.resolve import resolve
 from contilab.plan.estimate import PROCESS_BYTES, SIDECAR_BYTES, Estimate, estimate
 from contilab.plan.expand import expand
 from contilab.plan.menu import catalog_menu
+from contilab.plan.speed import Answers
 
 HEAD = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["split_mnist_class"]\nmethod = ["naive"]\nseed = [0, 1]\n'
 PARAMETERS = 478_410  # MLP 784-400-400-10
 FORWARD_FLOPS = 955_200  # 2 (784 x 400 + 400 x 400 + 400 x 10)
 
 
-def _estimate(*values: str, members: int = 1) -> Estimate:
+def _estimate(*values: str, members: int = 1, answers: Answers = ()) -> Estimate:
     study = expand(resolve(HEAD, place="m.toml", values=values, menu=catalog_menu()), catalog_menu())
     alike = [[study.runs[rid] for rid in cell.runs.values()] for cell in study.cells]
-    return estimate(alike, dict.fromkeys(study.runs, members), study.sources, catalog_menu())
+    return estimate(alike, dict.fromkeys(study.runs, members), study.sources, catalog_menu(), answers)
 
 
 class TestEstimate:
@@ -89,6 +91,18 @@ class TestEstimate:
 
         assert found.seconds is None
         assert found.seconds_basis.startswith("unknown: ")
+
+    def test_as_measured(self) -> None:
+        """What bench measured of the same shape gives time and the memory of a member, its activations included."""
+        rate = Rate("vmap", "fp32", "off", 1, 2, 10_000.0, 0.0, member_bytes=10**9)
+        shape = {"model": "mlp", "settings": {"hidden": [400, 400]}, "features": 784, "batch": 64, "members": 8}
+        answers = [(shape, Answer((rate,), "bench", "2026-01-01T00:00:00+00:00", 0.0))]
+        found = _estimate("benchmark.validation=0", members=8, answers=answers)
+
+        assert found.seconds == 2 * 60_000 / 10_000
+        assert found.seconds_basis.startswith("sure: ")
+        assert found.memory_bytes == PROCESS_BYTES + 4 * 784 * 70_000 + 8 * 10**9
+        assert found.memory_basis.startswith("members as bench measured them")
 
     def test_nothing_open(self) -> None:
         """Without open runs nothing is needed."""
