@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 from contilab.cli.bench import bench
+from contilab.cli.bundle import bundle, verify_bundle
 from contilab.cli.cancel import cancel
 from contilab.cli.data import data
 from contilab.cli.demo import demo
 from contilab.cli.doctor import doctor
 from contilab.cli.list import list_
+from contilab.cli.metrics import metrics
 from contilab.cli.plan import plan
 from contilab.cli.prune import prune
 from contilab.cli.report import report
@@ -56,6 +58,9 @@ app.command("retry")(retry)
 app.command("cancel")(cancel)
 app.command("prune")(prune)
 app.command("report")(report)
+app.command("metrics")(metrics)
+app.command("bundle")(bundle)
+app.command("verify-bundle")(verify_bundle)
 app.command("list")(list_)
 app.command("schema")(schema)
 app.command("doctor")(doctor)

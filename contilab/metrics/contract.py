@@ -5,6 +5,7 @@ A formula is written as in its paper and reads cells through `Evidence`. What it
 never 0 and never nan. Accuracies are fractions, matrices are indexed [after_task][test_task].
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -151,9 +152,10 @@ class Metric(NamedTuple):
             if reason:
                 return Absent(reason)
         try:
-            return float(self.function(evidence))
+            value = float(self.function(evidence))
         except Missing as missing:
             return Absent(str(missing))
+        return value if math.isfinite(value) else Absent("the formula has no finite value here")
 
 
 def _unless(is_met: Callable[[Evidence], object], reason: str) -> Callable[[Evidence], str]:

@@ -73,7 +73,7 @@ def families(benchmark: Benchmark, chosen: Sequence[Choice], baseline: str = "")
     *baseline* is a method or the label of a variant; "" is naive, else the first method of the manifest.
     """
     candidates = [variant for choice in chosen for variant in choice.candidates]
-    base = _baseline(candidates, baseline)
+    base = _baseline(candidates, benchmark.variants, baseline)
     others = [variant for variant in candidates if variant is not base]
     if base is None or not others:
         return ()
@@ -116,9 +116,11 @@ def _compared(item: Metric, base: Variant, variant: Variant) -> Paired | Absent:
     return paired(differences, item)
 
 
-def _baseline(candidates: Sequence[Variant], name: str) -> Variant | None:
+def _baseline(candidates: Sequence[Variant], variants: Sequence[Variant], name: str) -> Variant | None:
+    """Return the baseline: a method is meant with the variant that stands for it, a label as it is written."""
     wanted = name or BASELINE
     for variant in candidates:
         if wanted in (variant.label, variant.runs[0].cell.method):
             return variant
-    return None if name or not candidates else candidates[0]
+    named = [variant for variant in variants if variant.label == name]
+    return named[0] if named else None if name or not candidates else candidates[0]

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from contilab.metrics.compute import compute
-from contilab.metrics.contract import Absent, Metric, Value
+from contilab.metrics.compute import compute, evidence_of
+from contilab.metrics.contract import Absent, Evidence, Metric, Value
 from contilab.metrics.table import METRICS, metric
 from contilab.records.outcome import Arrays, read_record, read_tensors
 from contilab.records.record import Record
@@ -47,7 +47,7 @@ def read_runs(store: Store, study: Study) -> list[RunReport]:
     """Return the runs of *study*, cell by cell, each seed in the order of the manifest."""
     states = study_status(store, study)
     found = {rid: _read(store, rid) for rid in study.rids}
-    records = {rid: item for rid, item in found.items() if isinstance(item, _Result)}
+    records = _results(found)
     return [
         _computed(cell, seed, rid, records[rid], _cumulative(study, cell, seed, records))
         if rid in records
@@ -55,6 +55,17 @@ def read_runs(store: Store, study: Study) -> list[RunReport]:
         for cell in study.cells
         for seed, rid in cell.runs.items()
     ]
+
+
+def evidence_by_run(store: Store, study: Study) -> dict[str, Evidence]:
+    """Return what the formulas may read of each run of *study* that has a usable result."""
+    records = _results({rid: _read(store, rid) for rid in study.rids})
+    return {
+        rid: evidence_of(records[rid].record, records[rid].tensors, cumulative=_cumulative(study, cell, seed, records))
+        for cell in study.cells
+        for seed, rid in cell.runs.items()
+        if rid in records
+    }
 
 
 def metrics_of(runs: Iterable[RunReport]) -> dict[str, Metric]:
@@ -69,6 +80,10 @@ class _Result(NamedTuple):
     circumstances: Mapping[str, Any]
     attempt: str
     derived: Mapping[str, tuple[Metric, Value]]
+
+
+def _results(found: Mapping[str, _Result | str]) -> dict[str, _Result]:
+    return {rid: item for rid, item in found.items() if isinstance(item, _Result)}
 
 
 def _read(store: Store, rid: str) -> _Result | str:

@@ -38,6 +38,15 @@ class Written(NamedTuple):
     left_out: str
 
 
+class Rendered(NamedTuple):
+    """A report in memory: its *files* by name, and what they were made of."""
+
+    files: dict[str, bytes]
+    runs: tuple[RunReport, ...]
+    page: Page
+    left_out: str
+
+
 def write_report(
     store_root: Path, study: str, out: Path | None = None, *, baseline: str = "", compare: str = "", is_latex: bool = False
 ) -> Written:
@@ -48,6 +57,17 @@ def write_report(
     baseline. Without the extra [report] the tables and report.md are still written.
     """
     store = open_store(store_root)
+    rendered = render(store, study, baseline=baseline, compare=compare, is_latex=is_latex)
+    directory = out or store.reports_dir(study)
+    for name, data in rendered.files.items():
+        replace(directory / name, data)
+    missing = tuple(run.name for run in rendered.runs if run.record is None)
+    written = tuple(directory / name for name in rendered.files)
+    return Written(written[-1], directory, written, rendered.runs, rendered.page, missing, rendered.left_out)
+
+
+def render(store: Store, study: str, *, baseline: str = "", compare: str = "", is_latex: bool = False) -> Rendered:
+    """Return the report of *study* as `write_report` writes it, the file to open last."""
     runs, made = report_of(store, study, baseline=baseline, compare=compare)
     lacking = [name for name in NEEDED if find_spec(name) is None]
     found: dict[str, list[Drawing]] = {} if lacking else drawings(made)
@@ -60,13 +80,8 @@ def write_report(
         files["report.html"] = page_html(made, found).encode()
     if is_latex:
         files["tables.tex"] = latex(made).encode()
-    directory = out or store.reports_dir(study)
-    for name, data in files.items():
-        replace(directory / name, data)
     left_out = f"report.html and figures need {' and '.join(lacking)}: pip install 'contilab[report]'" if lacking else ""
-    missing = tuple(run.name for run in runs if run.record is None)
-    written = tuple(directory / name for name in files)
-    return Written(written[-1], directory, written, tuple(runs), made, missing, left_out)
+    return Rendered(files, tuple(runs), made, left_out)
 
 
 def report_of(store: Store, study: str, *, baseline: str = "", compare: str = "") -> tuple[list[RunReport], Page]:

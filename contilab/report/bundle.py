@@ -1,0 +1,108 @@
+"""A bundle: one archive of a study for a paper, that can be checked without the store it came from and without network.
+
+BUNDLE.json        what is inside: size and SHA-256 of every other file
+manifest.toml      the manifest
+store/             the part of the store that the study needs: its plan, runs, results and derived metrics
+report/            the report, whose tables `verify-bundle` computes again
+
+It is a zip file whose bytes depend on its content only. Results that are damaged stay out and are named.
+"""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contilab.disk.put_new import temp_beside
+from contilab.disk.read import names
+from contilab.disk.sync import make_dir, sync_dir
+from contilab.errors import EnvironmentFault
+from contilab.report.write import render
+from contilab.spec.study import Study
+from contilab.store.result import altered, complete
+from contilab.store.store import Store
+
+FORMAT = "contilab.bundle/1"
+INDEX = "BUNDLE.json"
+MANIFEST = "manifest.toml"
+STORE, REPORT = "store/", "report/"
+INCOMPRESSIBLE = (".safetensors",)  # deflating float weights takes most of the time and saves a tenth
+EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that zip knows: the bytes tell nothing of when they were packed
+
+
+class Bundled(NamedTuple):
+    """What was packed: the archive, its digest, and how many results; *left_out*: runs without a usable result."""
+
+    path: Path
+    sha256: str
+    size: int
+    results: int
+    left_out: tuple[str, ...]
+
+
+def write_bundle(store: Store, study: str, path: Path) -> Bundled:
+    """Pack *study* into *path*, which is replaced in one step; EnvironmentFault if it cannot be written."""
+    plan = store.study(study)
+    intact = [rid for rid in plan.rids if _is_intact(store, rid)]
+    rendered = render(store, study)
+    temp = temp_beside(path)
+    try:
+        make_dir(path.parent)
+        try:
+            with zipfile.ZipFile(temp, "w") as archive:
+                index = _index(
+                    store,
+                    plan,
+                    {name: _add(archive, name, data) for name, data in _content(store, plan, intact, rendered.files)},
+                )
+                _add(archive, INDEX, (json.dumps(index, indent=1, sort_keys=True) + "\n").encode())
+            temp.replace(path)
+        finally:
+            temp.unlink(missing_ok=True)
+        sync_dir(path.parent)
+    except OSError as error:
+        raise EnvironmentFault(
+            str(path), f"it cannot be written: {error.strerror}", hint="name another file with --out"
+        ) from error
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    left_out = tuple(run.name for run in rendered.runs if run.rid not in intact)
+    return Bundled(path, digest, path.stat().st_size, len(intact), left_out)
+
+
+def _content(store: Store, plan: Study, intact: Iterable[str], report: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
+    yield MANIFEST, plan.manifest.encode()
+    layout = store.layout
+    files = [layout.format, layout.plan(plan.name, store.plan_number(plan.name)), *map(layout.run, plan.rids)]
+    directories = [place / rid for rid in intact for place in (layout.results, layout.derived)]
+    for path in [*files, *(directory / name for directory in directories for name in names(directory))]:
+        yield STORE + path.relative_to(store.root).as_posix(), path.read_bytes()
+    for name, data in report.items():
+        yield REPORT + name, data
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> dict[str, Any]:
+    """Add a file and return what the index says of it."""
+    entry = zipfile.ZipInfo(name, EPOCH)
+    entry.external_attr = 0o644 << 16
+    entry.compress_type = zipfile.ZIP_STORED if name.endswith(INCOMPRESSIBLE) else zipfile.ZIP_DEFLATED
+    archive.writestr(entry, data)
+    return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+
+
+def _index(store: Store, plan: Study, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "study": plan.name,
+        "plan": store.plan_number(plan.name),
+        "contilab": version("contilab"),
+        "files": files,
+    }
+
+
+def _is_intact(store: Store, rid: str) -> bool:
+    manifest = complete(store.result_dir(rid), rid)
+    return manifest is not None and not altered(store.result_dir(rid), manifest)

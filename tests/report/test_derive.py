@@ -1,0 +1,168 @@
+"""Metrics that are computed after training, of the menu and of a user."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from contilab.errors import InputError, StoreError, UsageError
+from contilab.metrics.contract import Metric, Missing
+from contilab.metrics.table import METRICS
+from contilab.report import load
+from contilab.report.derive import chosen_metrics, derive
+from contilab.report.write import write_report
+
+CELLS = [("p", "naive", [0, 1], {}, "task"), ("p", "joint", [0, 1], {}, "task")]
+
+SOURCE = '''
+from contilab.metrics.contract import Metric
+
+
+def worst(evidence):
+    """Return the accuracy on the task that fares worst at the end."""
+    return min(evidence.cell(evidence.last, task) for task in range(evidence.tasks))
+
+
+WORST = Metric("worst", worst, "accuracy on the worst <task>", ("stages",))
+BROKEN = Metric("broken", lambda evidence: 1 / 0, "never")
+NAMELESS = Metric("No name", worst, "never")
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A file of the user with metrics, in the working directory, under a module name of its own."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr("sys.path", [*sys.path])
+    name = f"own_{abs(hash(tmp_path))}"
+    (tmp_path / "here" / f"{name}.py").write_text(SOURCE)
+    return name
+
+
+class TestOwn:
+    """A metric of the user: one file, no training."""
+
+    def test_it_appears_everywhere(self, new_study, own, tmp_path):
+        """Rows, CSV, Markdown and HTML of an old study show it, with the reason where a run has none."""
+        store = new_study(CELLS)
+        [found] = derive(store, "tiny", chosen_metrics([f"{own}:WORST"]))
+        done = write_report(store.root, "tiny", tmp_path / "out")
+        with (done.directory / "results.csv").open(newline="") as file:
+            written = [row["worst"] for row in csv.DictReader(file)]
+
+        assert (found.values, found.absent) == (2, {"joint has one training stage": 2})
+        assert [row["worst"] for row in load(store, "tiny")] == [0.05, 0.04, None, None]
+        assert written == ["0.05", "0.04", "", ""]
+        assert "| worst (fraction) | 0.0450" in (done.directory / "report.md").read_text()
+        assert "accuracy on the worst &lt;task&gt;" in done.path.read_text()
+
+    def test_a_catalog_line_is_enough(self, new_study, own, monkeypatch, tmp_path):
+        """With a line in the menu it is computed by every report, nothing kept beside the results."""
+        store = new_study(CELLS)
+        monkeypatch.syspath_prepend(Path.cwd())
+        monkeypatch.setitem(METRICS, "worst", f"{own}:WORST")
+        done = write_report(store.root, "tiny", tmp_path / "out")
+
+        assert load(store, "tiny")[0]["worst"] == 0.05
+        assert "worst" in (done.directory / "report.md").read_text()
+        assert not store.layout.derived.exists()
+
+    def test_a_formula_that_fails_is_told(self, new_study, own):
+        """An exception of the formula names the metric, the run and the way out."""
+        with pytest.raises(InputError, match=r"broken: the formula failed on run .*: ZeroDivisionError"):
+            derive(new_study(CELLS), "tiny", chosen_metrics([f"{own}:BROKEN"]))
+
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("forgeting", 'there is no metric "forgeting"'),
+            ("nowhere_at_all:X", "nowhere_at_all:X cannot be loaded"),
+            ("{own}:NOTHING", "cannot be loaded"),
+            ("{own}:NAMELESS", "is no Metric with a name"),
+            ("math:pi", "math:pi is no Metric"),
+        ],
+    )
+    def test_what_is_no_metric_is_refused(self, own, name, problem):
+        """Unknown names, missing modules and things that are no metric get a sentence."""
+        with pytest.raises(UsageError, match=problem):
+            chosen_metrics([name.format(own=own)])
+
+
+class TestKept:
+    """What lies in the store."""
+
+    def test_each_value_is_written_once(self, new_study):
+        """The same metric twice is fine, and its file holds value, meaning and version."""
+        store = new_study(CELLS)
+        first, again = (derive(store, "tiny", chosen_metrics(["bwt"])) for _ in range(2))
+        rid = load(store, "tiny")[0]["run"]
+        table = json.loads((store.layout.derived / rid / "bwt.1.json").read_text())
+
+        assert first == again
+        assert table["v"] == "contilab.derived/1"
+        assert table["value"] == load(store, "tiny")[0]["bwt"]
+        assert table["unit"] == "difference"
+
+    def test_other_numbers_need_another_version(self, new_study):
+        """A changed formula is refused under the old version; under a new one both are kept and the newest is shown."""
+        store = new_study([("p", "naive", [0], {}, "task")])
+        metric = Metric("mine", lambda _: 1.0, "one")
+        derive(store, "tiny", [metric])
+        with pytest.raises(StoreError, match=r"mine of run .* was computed before with another result"):
+            derive(store, "tiny", [metric._replace(function=lambda _: 2.0)])
+        derive(store, "tiny", [metric._replace(function=lambda _: 3.0, version=2)])
+
+        assert load(store, "tiny")[0]["mine"] == 3.0
+
+    def test_a_damaged_file_is_left_out(self, new_study):
+        """What cannot be read is no metric."""
+        store = new_study([("p", "naive", [0], {}, "task")])
+        derive(store, "tiny", [Metric("mine", lambda _: 1.0, "one")])
+        for path in store.layout.derived.rglob("*.json"):
+            path.write_text("{")
+
+        assert "mine" not in load(store, "tiny")[0]
+
+    def test_a_run_that_came_later_has_a_reason(self, new_study):
+        """A run without the metric beside others that have it says how to compute it."""
+        store = new_study([("p", "naive", [0, 1], {}, "task")])
+        derive(store, "tiny", [Metric("mine", lambda _: 1.0, "one")])
+        next(iter((store.layout.derived / load(store, "tiny")[1]["run"]).iterdir())).unlink()
+
+        assert [row["mine"] for row in load(store, "tiny")] == [1.0, None]
+        with (write_report(store.root, "tiny").directory / "absent.csv").open(newline="") as file:
+            [reason] = [row["reason"] for row in csv.DictReader(file) if row["metric"] == "mine"]
+        assert reason.startswith("it was not computed for this run")
+
+
+class TestContract:
+    """What no metric may give."""
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_a_value_is_finite(self, value):
+        """A formula that gives nan or infinity has no value, but a reason."""
+        assert Metric("m", lambda _: value, "").of(None).reason == "the formula has no finite value here"
+
+    def test_missing_is_a_reason(self):
+        """A formula says by Missing why there is no value."""
+
+        def formula(_):
+            raise Missing("no reason at all")
+
+        assert Metric("m", formula, "").of(None).reason == "no reason at all"
+
+
+class TestTiers:
+    """Metrics by how much must be recorded."""
+
+    def test_a_tier_is_a_set_of_names(self):
+        """Every metric of the core tier is chosen at once, those that were named first."""
+        assert [item.name for item in chosen_metrics(["ece"], "core")][:2] == ["ece", "acc"]
+
+    def test_nothing_chosen(self):
+        """Without a name there is nothing to compute."""
+        with pytest.raises(UsageError, match="no metric was named"):
+            chosen_metrics([])
