@@ -3,10 +3,14 @@
 import dataclasses
 
 import pytest
+import torch
 
-from contilab.engine.environment import choose, environment
+from contilab.engine.choice.pace import Pace
+from contilab.engine.environment import choose, environment, shape_of
 from contilab.errors import DeviceError
-from contilab.spec.sections import Benchmark, Execution, Numerics
+from contilab.hardware.device import Choice
+from contilab.hardware.profile import Answer, Profiles, Rate
+from contilab.spec.sections import Benchmark, Execution, Numerics, Train
 
 
 def choices_of(make, members=2, asked="auto", **changes):
@@ -25,19 +29,61 @@ class TestChoose:
         ("members", "asked", "is_convolutional", "expected"),
         [
             (1, "auto", False, "loop"),
-            (2, "auto", False, "vmap"),
             (2, "auto", True, "loop"),
             (2, "loop", False, "loop"),
+            (2, "vmap", False, "vmap"),
             (1, "vmap", False, "vmap"),
         ],
     )
-    def test_auto_knows_when_vmap_pays(self, make, members, asked, is_convolutional, expected):
-        """Several members of a model of linear layers: vmap; one member or a convolutional net: loop; else as asked."""
+    def test_rule_of_thumb(self, make, members, asked, is_convolutional, expected):
+        """Where nothing was measured: one member or a convolutional net: loop; else as asked."""
         chosen = choices_of(make, members, asked, is_convolutional=is_convolutional)
 
         assert chosen.execution.value == expected
         assert chosen.execution.reason
         assert not chosen.vmap_fallback
+
+    def test_by_profile(self, make):
+        """What bench measured on this machine decides on execution and precision, and env.json names the measurement."""
+        runs = [make.run(seed) for seed in range(3)]
+        learner = make.setup(runs).learner
+        threads = torch.get_num_threads()
+        rates = (Rate("loop", "fp32", "off", threads, 1, 900.0, 0.0), Rate("vmap", "fp32", "off", threads, 1, 100.0, 0.0))
+        profiles = Profiles()
+        profiles.keep(shape_of(runs[0], learner, 3, "cpu"), Answer(rates, "bench", "2026-01-01T00:00:00+00:00", 0.0))
+        chosen = choose(runs, Execution(device="cpu"), learner, profiles=profiles)
+
+        assert (chosen.execution.value, chosen.precision.value, chosen.compile.value) == ("loop", "fp32", "off")
+        assert "measured by bench" in chosen.execution.reason
+
+    def test_measured_for_a_long_group(self, make, monkeypatch):
+        """A group that trains long is measured, once and on itself; what was found is chosen from then on."""
+        monkeypatch.setattr("contilab.engine.choice.trial.MOST_SECONDS", 0.11)
+        runs = [make.run(seed, train=Train(steps=1_000_000, batch=16)) for seed in range(2)]
+        setup = make.setup(runs)
+        profiles = Profiles()
+        first = choose(runs, Execution(device="cpu"), setup.learner, profiles=profiles, setup=setup)
+        again = choose(runs, Execution(device="cpu"), setup.learner, profiles=profiles)
+
+        assert "measured by auto" in first.execution.reason
+        assert first == again
+        assert choose(runs, Execution(device="cpu"), setup.learner).execution.reason.startswith("not measured")
+
+    def test_makes_what_was_chosen(self, make):
+        """The choices build an execution that trains."""
+        setup = make.setup([make.run()])
+        chosen = choose(setup.runs, Execution(device="cpu"), setup.learner)
+
+        assert Pace(setup, chosen.make).lap(1).samples == 16
+
+    def test_bf16_on_a_processor_without_it(self, make, monkeypatch):
+        """It is had as asked for, and a warning names the instruction sets that are missing."""
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True}, raising=False)
+        runs = [make.run(engine=Numerics(precision="bf16"))]
+        chosen = choose(runs, Execution(device="cpu"), make.setup(runs).learner)
+
+        assert chosen.precision == Choice("bf16", "asked for")
+        assert "avx512_bf16 and amx_bf16" in chosen.warnings[0]
 
     @pytest.mark.parametrize("asked", ["auto", "vmap"])
     def test_a_strategy_that_cannot_be_vmapped_falls_back(self, make, asked):
