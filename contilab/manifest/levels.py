@@ -11,7 +11,7 @@ from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.wording import names
-from contilab.spec.sections import Memory
+from contilab.spec.sections import Memory, plugin_from
 
 BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
 
@@ -83,16 +83,14 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
             merged.tables[table] = _filled(merged, rules, keys, given)
         elif entry.uses_memory:
             merged.tables[table] = _filled(merged, rules, keys, given_to_memory(given, entry.memory))
-            merged.faults.extend(() if merged.faults else _unfit(rules, method, merged.tables[table]))
-    merged.faults.extend(() if merged.faults else _undefined(rules, method, merged.tables["benchmark"]["scenario"]))
     for kind in PLUGINS:
         name = method if kind == "method" else _filled(merged, rules, rules.named[kind], given).get("name")
         if name not in rules.menu.names[kind]:
             continue
         kept = {key: value for key, value in given.items() if value.level.is_own or meant.get(kind, name) == name}
-        own = _filled(merged, rules, plugin_keys(rules.menu, kind, name), kept)
-        merged.faults.extend(() if merged.faults else _refusal(rules, kind, name, own))
-        merged.tables[kind] = {"name": name, **own}
+        merged.tables[kind] = {"name": name, **_filled(merged, rules, plugin_keys(rules.menu, kind, name), kept)}
+    if not merged.faults:  # each value is what it may be: do they go together?
+        merged.faults.extend(_contradictions(rules, merged.tables))
     if merged.tables.get("memory", {}).get("batch") == "train":  # the word and its number are one run
         merged.tables["memory"]["batch"] = merged.tables["train"]["batch"]
     return merged
@@ -103,6 +101,16 @@ def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str
     own = {f"memory.{key}": Given(values[0], DEFAULTS) for key, values in accepted.items()}
     fixed = {f"memory.{key}" for key, values in accepted.items() if len(values) == 1}
     return {**own, **{key: value for key, value in given.items() if key not in fixed}}
+
+
+def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[Fault]:
+    """Return the faults of values that do not go together, all of them."""
+    method = tables["method"]
+    return [
+        *(_unfit(rules, method["name"], tables["memory"]) if "memory" in tables else ()),
+        *_undefined(rules, method, tables["benchmark"]["scenario"]),
+        *(fault for kind in PLUGINS for fault in _refusal(rules, kind, tables[kind])),
+    ]
 
 
 def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
@@ -119,17 +127,21 @@ def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
     return faults
 
 
-def _undefined(rules: Rules, method: str, scenario: str) -> list[Fault]:
-    """Return the fault of a *method* that the scenario does not know."""
-    accepted = rules.menu.entry("method", method).scenarios
-    if scenario in accepted:
-        return []
+def _undefined(rules: Rules, method: Mapping[str, Any], scenario: str) -> list[Fault]:
+    """Return the faults of a *method*, or of choices of its settings, that are not defined in the *scenario*."""
+    name, entry = method["name"], rules.menu.entry("method", method["name"])
+    asked = [("matrix.method", name, entry.scenarios)]
+    for key, choices in entry.narrowed.items():
+        value = method[key]
+        asked.append((f"method.{key}", f'{key} = "{value}" of {name}', choices.get(value, entry.scenarios)))
     return [
         Fault(
-            f"{rules.place}: matrix.method",
-            f"{method} is not defined in the {scenario}-incremental scenario",
+            f"{rules.place}: {place}",
+            f"{what} is not defined in the {scenario}-incremental scenario",
             f"it is in {names(accepted)}; leave it out of this preset's study",
         )
+        for place, what, accepted in asked
+        if scenario not in accepted
     ]
 
 
@@ -157,10 +169,11 @@ def _checked(merged: Merged, dotted: str, key: Key, value: Any, level: Level) ->
         return value
 
 
-def _refusal(rules: Rules, kind: str, name: str, settings: dict[str, Any]) -> list[Fault]:
+def _refusal(rules: Rules, kind: str, table: Mapping[str, Any]) -> list[Fault]:
     """Return the fault that a plugin finds in the combination of its settings, if any."""
+    plugin = plugin_from(table)
     try:
-        rules.menu.entry(kind, name).settings(**settings)
+        rules.menu.entry(kind, plugin.name).settings(**plugin.settings)
     except ValueError as error:
-        return [Fault(f"{rules.place}: {kind} {name}", str(error), "change one of these settings")]
+        return [Fault(f"{rules.place}: {kind} {plugin.name}", str(error), "change one of these settings")]
     return []

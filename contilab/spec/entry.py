@@ -24,7 +24,7 @@ class Entry:
     *settings*; the contract of its kind tells the further arguments. numerics: tag such as "ewc/1", raised when the plugin's
     numbers change. summary: the rule in one paragraph whose first sentence is its one-line form. uses_memory: the `memory`
     table of the manifest applies. memory: what the plugin accepts of that table, by key; the first value is its default.
-    scenarios: those in which it is defined.
+    scenarios: those in which it is defined. narrowed: choices defined in fewer of them, scenarios by setting and value.
     """
 
     make: Callable[..., Any]
@@ -35,6 +35,7 @@ class Entry:
     uses_memory: bool = False
     memory: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     scenarios: tuple[str, ...] = ("task", "class", "domain")
+    narrowed: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def load(reference: str) -> object:

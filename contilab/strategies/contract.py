@@ -8,10 +8,12 @@ Shapes: B samples, C head rows; no member axis. `mask` rows are training masks S
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from contilab.spec.fields import Doc
 
 Params = dict[str, Tensor]
 State = Any  # a NamedTuple of tensors (or of Params); `()` for strategies without state
@@ -54,6 +56,16 @@ class StepEnd(NamedTuple):
     grads: Params
 
 
+class Penalty(NamedTuple):
+    """What a strategy adds to the loss at some parameters, and its gradient there, worked out and not by autograd.
+
+    Penalties run in every step over all parameters: by autograd the springs of ewc take 1.6 times the time.
+    """
+
+    value: Tensor  # []
+    grads: Params
+
+
 class TaskEnd(NamedTuple):
     """What a strategy gets at the end of a task: the final parameters and, if it asked, importances shaped like them.
 
@@ -72,11 +84,15 @@ class Importance(NamedTuple):
     *terms* maps one sample's logits [C], row, mask [C] and a uniform draw in [0, 1) to values [K] and weights [K]
     (detached); the engine returns `mean_n sum_k weight_k * reduce(grad value_k)` over *samples* training samples without
     replacement (all, if the task has fewer), a mean over samples and never a sum.
+
+    *of_batches*: the mean over batches of the size of training of `reduce(grad mean_n sum_k weight_k value_k)`, as some codes
+    have it; its scale is wrong, for parity checks only.
     """
 
     samples: int
     terms: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     reduce: Literal["square", "abs"]
+    of_batches: bool = False
 
 
 class Reference(NamedTuple):
@@ -103,6 +119,13 @@ class OwnTraining(NamedTuple):
 
 Stages = Literal["tasks", "joint", "cumulative", "exemplars", "memory"]
 
+# The setting `head` of replay methods, and the scenarios in which its choices are defined: `Entry.narrowed`.
+Head = Annotated[
+    Literal["linear", "ncm"],
+    Doc("ncm: predict the class whose entries of memory have the nearest mean of features; not domain-incremental"),
+]
+HEAD_SCENARIOS: Mapping[str, Mapping[str, tuple[str, ...]]] = {"head": {"ncm": ("task", "class")}}
+
 
 class Strategy(NamedTuple):
     """A method as pure functions, built by `ENTRY.make(settings)`. Everything but *init* and *loss* is optional.
@@ -115,8 +138,8 @@ class Strategy(NamedTuple):
     second stage on.
 
     What is made of the gradient, in this order:
-    penalty(state, params) -> scalar, added to the loss from the second stage on (its gradient is kept apart from that of the
-    data). reference: gradients on memory that *project* wants. project(state, grads, references) -> grads, from the second
+    penalty(state, params) -> Penalty, added to the loss from the second stage on; its gradient is kept apart from that of the
+    data. reference: gradients on memory that *project* wants. project(state, grads, references) -> grads, from the second
     task on; references [K, *shape] by name. after_step(state, step) -> state.
 
     At the end of each task:
@@ -135,7 +158,7 @@ class Strategy(NamedTuple):
     replay: tuple[str, ...] = ()
     keeps_logits: bool = False
     teacher: Callable[[State], Params] | None = None
-    penalty: Callable[[State, Params], Tensor] | None = None
+    penalty: Callable[[State, Params], Penalty] | None = None
     reference: Reference | None = None
     project: Callable[[State, Params, Params], Params] | None = None
     after_step: Callable[[State, StepEnd], State] | None = None
@@ -145,7 +168,7 @@ class Strategy(NamedTuple):
     stages: Stages = "tasks"
     is_fresh: bool = False
     training: OwnTraining | None = None
-    head: Literal["linear", "ncm"] = "linear"
+    head: Head = "linear"
     is_vmappable: bool = True
 
 

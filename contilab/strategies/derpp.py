@@ -7,6 +7,7 @@ der:   L = mean_B ce + alpha mean_B' (1/C) sum_k (f_k - z_k)^2
 derpp: L = der + beta mean_B'' ce
 
 The squared error is a mean over rows and samples, as in the authors' code. It takes raw logits: masked ones would be -1e9.
+head = "ncm" trains the same network and predicts the class whose entries of memory have the nearest mean of features.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,16 @@ from torch import Tensor
 from contilab.spec.entry import Entry
 from contilab.spec.fields import PER_MEMBER, Doc
 from contilab.spec.sections import NotNegative
-from contilab.strategies.contract import Batch, Member, Params, Strategy, cross_entropy, weighted_mean
+from contilab.strategies.contract import (
+    HEAD_SCENARIOS,
+    Batch,
+    Head,
+    Member,
+    Params,
+    Strategy,
+    cross_entropy,
+    weighted_mean,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +37,7 @@ class Settings:
 
     alpha: Annotated[NotNegative, Doc("weight of the squared error between logits and stored logits"), PER_MEMBER] = 0.1
     beta: Annotated[NotNegative, Doc("weight of the cross entropy of replayed labels"), PER_MEMBER] = 0.5
+    head: Head = "linear"
 
 
 class DerppState(NamedTuple):
@@ -36,7 +47,7 @@ class DerppState(NamedTuple):
     beta: Tensor  # []
 
 
-def derpp(_settings: Settings) -> Strategy:
+def derpp(settings: Settings) -> Strategy:
     """Return dark experience replay with labels.
 
     Logits that are 1 off on each of four rows cost alpha, and a replayed label with equal logits beta log 4:
@@ -51,7 +62,7 @@ def derpp(_settings: Settings) -> Strategy:
     >>> round(float(loss), 4)  # 0.5 + log 4
     1.8863
     """
-    return Strategy(init=_init, loss=_loss, replay=("replay", "labels"), keeps_logits=True)
+    return Strategy(init=_init, loss=_loss, replay=("replay", "labels"), keeps_logits=True, head=settings.head)
 
 
 def squared_error(batch: Batch) -> Tensor:
@@ -83,4 +94,5 @@ ENTRY = Entry(
     paper="Buzzega et al. 2020, Dark experience for general continual learning",
     uses_memory=True,
     memory={"insert": ("every_epoch", "first_epoch")},
+    narrowed=HEAD_SCENARIOS,
 )

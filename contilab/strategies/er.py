@@ -7,6 +7,9 @@ tasks:  L = (1/k) mean_B ce + (1 - 1/k) mean_B' ce, k = number of tasks so far (
 
 Deviation of `tasks`: while memory has nothing to give, the current batch has all the weight, so that a memory of 0 is naive
 training under both weightings.
+
+head = "ncm" trains the same network and predicts the class whose entries of memory have the nearest mean of features, as
+iCaRL does (Rebuffi et al. 2017); with other methods than iCaRL that is a choice of contilab.
 """
 
 from collections.abc import Mapping
@@ -18,7 +21,17 @@ from torch import Tensor
 
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
-from contilab.strategies.contract import Batch, Member, Params, Strategy, TaskEnd, cross_entropy, weighted_mean
+from contilab.strategies.contract import (
+    HEAD_SCENARIOS,
+    Batch,
+    Head,
+    Member,
+    Params,
+    Strategy,
+    TaskEnd,
+    cross_entropy,
+    weighted_mean,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +41,7 @@ class Settings:
     weighting: Annotated[
         Literal["concat", "tasks"], Doc("concat: one mean over both batches; tasks: current 1/k, replay 1 - 1/k in task k")
     ] = "concat"
+    head: Head = "linear"
 
 
 class ErState(NamedTuple):
@@ -48,7 +62,7 @@ def er(settings: Settings) -> Strategy:
     1.0397
     """
     loss = _loss_of_both if settings.weighting == "concat" else _loss_by_tasks
-    return Strategy(init=_init, loss=loss, replay=("replay",), after_task=_after_task)
+    return Strategy(init=_init, loss=loss, replay=("replay",), after_task=_after_task, head=settings.head)
 
 
 def _init(params: Params, _member: Member) -> ErState:
@@ -84,4 +98,5 @@ ENTRY = Entry(
     ),
     paper="Chaudhry et al. 2019, On tiny episodic memories in continual learning",
     uses_memory=True,
+    narrowed=HEAD_SCENARIOS,
 )
