@@ -75,7 +75,7 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
         lesson.masks[lesson.tasks[index]],
         torch.from_numpy(uniform).to(setup.device, setup.dtype),
     )
-    return importance(setup.learner.model, params, request, samples)
+    return importance(setup.learner.model, params, request, samples, batch=stage.schedule.batch)
 
 
 def head_notes(setup: Setup, entries: Entries) -> dict[str, float | str]:

@@ -1,6 +1,7 @@
 """Importances of parameters: means over samples of squared or absolute per-sample gradients, at the end of a task.
 
-mean_n sum_k weight_k(n) * reduce(d value_k(n) / d theta), reduce = square or abs, never of a batch gradient.
+mean_n sum_k weight_k(n) * reduce(d value_k(n) / d theta), reduce = square or abs; of a batch gradient only where a request
+says so, for parity with codes that have it so.
 
 A per-sample gradient is as large as the model, so writing 1,024 of them down costs far more than finding them. Where every
 parameter is the weight or bias of one linear layer they need not be written down: with layer input x and gradient d at its
@@ -38,16 +39,33 @@ class Samples(NamedTuple):
     uniform: Tensor  # [N] in [0, 1), one per sample
 
 
-def importance(model: Model, params: Params, request: Importance, samples: Samples, *, chunk: int = CHUNK_SAMPLES) -> Params:
+def importance(
+    model: Model, params: Params, request: Importance, samples: Samples, *, batch: int = 1, chunk: int = CHUNK_SAMPLES
+) -> Params:
     """Return the importance of each parameter: the mean over *samples* that *request* asks for.
 
-    *chunk* samples are worked on at a time; it changes rounding only.
+    *batch*: how many samples make one gradient if the request is of batches; the last batch may be smaller, and counts as much.
+    *chunk* samples are worked on at a time otherwise; it changes rounding only.
     """
+    parts = list(_parts(samples, batch if request.of_batches else chunk))
+    sums = _of_batch if request.of_batches else _sums
     total = {name: torch.zeros_like(value) for name, value in params.items()}
-    for part in _parts(samples, chunk):
-        for name, value in _sums(model, params, request, part).items():
+    for part in parts:
+        for name, value in sums(model, params, request, part).items():
             total[name] += value
-    return {name: value / len(samples.row) for name, value in total.items()}
+    count = len(parts) if request.of_batches else len(samples.row)
+    return {name: value / count for name, value in total.items()}
+
+
+def _of_batch(model: Model, params: Params, request: Importance, samples: Samples) -> Params:
+    """Return the reduced gradient of the mean over *samples*."""
+    leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+    with torch.enable_grad():
+        logits = model.forward(leaves, {}, samples.inputs).logits
+        values, weights = vmap(request.terms)(logits, samples.row, samples.mask, samples.uniform)  # [N, K] each
+        mean = (values * weights.detach()).sum() / len(samples.row)
+    grads = torch.autograd.grad(mean, tuple(leaves.values()))
+    return {name: REDUCTIONS[request.reduce](value) for name, value in zip(leaves, grads, strict=True)}
 
 
 def _sums(model: Model, params: Params, request: Importance, samples: Samples) -> Params:

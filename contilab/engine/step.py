@@ -18,7 +18,7 @@ from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, clone
 from contilab.models.contract import Model, Params
 from contilab.optim.contract import Optimiser
-from contilab.strategies.contract import Batch, State, StepEnd, Strategy, cross_entropy, weighted_mean
+from contilab.strategies.contract import Batch, StepEnd, Strategy, cross_entropy, weighted_mean
 
 CLIP_GUARD = 1e-6  # added to the norm that is divided by, as in torch.nn.utils.clip_grad_norm_
 
@@ -125,7 +125,7 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
     return {name: torch.stack([grads[name] for grads in found]) for name in member.params} if found else {}
 
 
-def make_move(learner: Learner, gradient: Gradient) -> Move:
+def make_move(learner: Learner) -> Move:
     """Return the second half of a step: what is made of it. It owns its gradients and may write into them."""
     strategy, optimiser = learner.strategy, learner.optimiser
 
@@ -134,7 +134,7 @@ def make_move(learner: Learner, gradient: Gradient) -> Move:
         grads, penalty = learned.grads, learned.loss.new_zeros(())
         before = (clone(params), clone(grads)) if strategy.after_step is not None else None
         if strategy.penalty is not None and lesson.stage > 0:
-            pulls, penalty = _pull(strategy.penalty, state, params, gradient)
+            penalty, pulls = strategy.penalty(state, params)
             grads = {name: grad.add_(pulls[name]) for name, grad in grads.items()}
         if strategy.project is not None and learned.references:
             grads = strategy.project(state, grads, learned.references)
@@ -148,17 +148,6 @@ def make_move(learner: Learner, gradient: Gradient) -> Move:
         return MemberState(params, optimiser_state, state, stored), penalty
 
     return move
-
-
-def _pull(
-    penalty: Callable[[State, Params], Tensor], state: State, params: Params, gradient: Gradient
-) -> tuple[Params, Tensor]:
-    def value_of(params: Params) -> tuple[Tensor, Tensor]:
-        value = penalty(state, params)
-        return value, value.detach()
-
-    pulls, (value, _) = gradient(value_of, params)
-    return pulls, value
 
 
 def owned(grads: Params) -> Params:

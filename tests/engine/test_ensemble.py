@@ -86,7 +86,7 @@ class TestVmap:
         monkeypatch.setattr(
             execution,
             "one_by_one",
-            lambda _move: torch.func.vmap(make_move(make.setup(runs).learner, execution._gradient), in_dims=(None, 0, 0, 0)),
+            lambda _move: torch.func.vmap(make_move(make.setup(runs).learner), in_dims=(None, 0, 0, 0)),
         )
         together = make.outcomes(runs, "vmap", dtype=torch.float64)
 

@@ -122,6 +122,33 @@ class TestImportance:
         assert all(torch.allclose(some[name], other[name], rtol=1e-10, atol=1e-14) for name in params)
 
 
+class TestBatches:
+    """Importances of batch gradients, where a request wants those."""
+
+    def test_is_the_square_of_mean_gradients(self):
+        """Forty samples by 16 are three batches, the last of 8, each the square of its mean gradient and counted once."""
+        model, batch = perceptron(), samples()
+        params = params_of(model)
+        expected = {name: torch.zeros_like(value) for name, value in params.items()}
+        for part in (slice(0, 16), slice(16, 32), slice(32, 40)):
+            leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
+            allowed = torch.where(batch.mask[part], model.forward(leaves, {}, batch.inputs[part]).logits, MASKED)
+            grads = torch.autograd.grad(torch.nn.functional.cross_entropy(allowed, batch.row[part]), list(leaves.values()))
+            expected = {name: expected[name] + grad**2 / 3 for name, grad in zip(params, grads, strict=True)}
+        found = importance(model, params, Importance(COUNT, empirical, "square", of_batches=True), batch, batch=16)
+
+        assert all(torch.allclose(expected[name], found[name], rtol=1e-10, atol=1e-14) for name in params)
+
+    def test_of_one_sample_each_is_that_of_samples(self):
+        """Batches of one sample give the importance that is a mean over samples."""
+        model, batch = bilinear(), samples()
+        params = params_of(model)
+        single = importance(model, params, Importance(COUNT, empirical, "square", of_batches=True), batch, batch=1)
+        usual = importance(model, params, REQUESTS["empirical"], batch)
+
+        assert all(torch.allclose(usual[name], single[name], rtol=1e-10, atol=1e-14) for name in params)
+
+
 class TestLinearLayers:
     """The short way through linear layers."""
 

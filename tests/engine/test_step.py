@@ -36,7 +36,7 @@ class TestStep:
         before = member._replace(stored=torch.full_like(member.stored, 3.0))
         lesson, draw = setup.lesson(setup.stages[-1]), a_draw([9], replay=[5], slots=[0], keep=[0])
         learned = make_learn(setup.learner, gradient)(lesson, before, draw)
-        after, _ = make_move(setup.learner, gradient)(lesson, before, learned, draw)
+        after, _ = make_move(setup.learner)(lesson, before, learned, draw)
         logits = setup.learner.model.forward(initial_members(setup)[0].params, {}, lesson.inputs[[9]]).logits
 
         assert torch.allclose(after.stored[0], logits[0])
@@ -59,7 +59,7 @@ class TestStep:
         grads = {name: torch.zeros_like(value) for name, value in before.items()}
         grads["head.bias"][0] = 100.0
         learned = Learned(grads, torch.zeros(()), torch.zeros(0), {})
-        after, _ = make_move(setup.learner, gradient)(setup.lesson(setup.stages[0]), member, learned, a_draw([1]))
+        after, _ = make_move(setup.learner)(setup.lesson(setup.stages[0]), member, learned, a_draw([1]))
 
         assert torch.isclose((after.params["head.bias"] - before["head.bias"]).norm(), torch.tensor(0.05), atol=1e-5)
 

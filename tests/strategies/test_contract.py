@@ -121,7 +121,7 @@ def step_loss(strategy):
     samples = draw_samples(strategy)
 
     def loss(params, state):
-        penalty = strategy.penalty(state, params) if strategy.penalty else 0.0
+        penalty = strategy.penalty(state, params).value if strategy.penalty else 0.0
         return strategy.loss(state, batches_of(samples, params, strategy, state)) + penalty
 
     return loss

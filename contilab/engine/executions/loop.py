@@ -18,7 +18,7 @@ from contilab.models.contract import Params
 
 def loop(learner: Learner) -> Execution:
     """Return the member loop."""
-    learn, move = make_learn(learner, gradient), make_move(learner, gradient)
+    learn, move = make_learn(learner, gradient), make_move(learner)
 
     def step(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[MemberState, Tensor]:
         learned = learn(lesson, member, draw)

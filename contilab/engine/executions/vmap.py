@@ -16,7 +16,6 @@ from torch.utils import _pytree as pytree
 from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, stack, unstack
 from contilab.engine.executions.contract import Execution
-from contilab.engine.executions.loop import gradient
 from contilab.engine.step import Learned, Learner, Lesson, Move, make_learn, make_move, owned
 from contilab.models.contract import Params
 
@@ -24,8 +23,8 @@ from contilab.models.contract import Params
 def vmap(learner: Learner) -> Execution:
     """Return the vmapped execution."""
     learn = torch.func.vmap(make_learn(learner, _gradient), in_dims=(None, 0, 0))
-    alone = one_by_one(make_move(learner, gradient))
-    together = torch.func.vmap(make_move(learner, _gradient), in_dims=(None, 0, 0, 0))
+    alone = one_by_one(make_move(learner))
+    together = torch.func.vmap(make_move(learner), in_dims=(None, 0, 0, 0))
 
     def train(members: MemberState, lesson: Lesson, draws: Draw) -> tuple[MemberState, Tensor]:
         move = together if members.stored.is_cuda else alone
