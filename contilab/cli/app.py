@@ -14,6 +14,7 @@ from contilab.cli.doctor import doctor
 from contilab.cli.list import list_
 from contilab.cli.metrics import metrics
 from contilab.cli.plan import plan
+from contilab.cli.profile import profile
 from contilab.cli.prune import prune
 from contilab.cli.report import report
 from contilab.cli.retry import retry
@@ -65,4 +66,5 @@ app.command("list")(list_)
 app.command("schema")(schema)
 app.command("doctor")(doctor)
 app.command("bench")(bench)
+app.command("profile")(profile)
 app.add_typer(data, name="data")

@@ -1,8 +1,10 @@
 """`contilab doctor`: what machine this is, what it allows, and what a run would choose here, with reasons."""
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -10,21 +12,28 @@ from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 from contilab.errors import StoreError
 
+if TYPE_CHECKING:
+    from contilab.hardware.profile import Profiles
+
 Row = tuple[str, str]
+LOOK_SECONDS = 0.3  # at what other processes do; chosen: clocks of processor time tick every 0.01 s
 
 EXAMPLE = """
 name = "doctor"
+profile = "cpu"
 [matrix]
-preset = ["synthetic_class"]
+preset = ["split_mnist_class"]
 method = ["naive"]
 seed = [0, 1, 2, 3, 4, 5, 6, 7]
+[overrides]
+"train.batch" = 32
 """
 
 
 def doctor(store: StoreOption = DEFAULT_STORE) -> None:
     """Show what this machine is, allows and would choose."""
     probed = _store(store)
-    typer.echo(columns([*_machine(), *_limits(), *_choices(), *_folders(), probed]))
+    typer.echo(columns([*_machine(), *_limits(), *_choices(store), *_measured(store), *_folders(), probed]))
     if probed[1].startswith("unusable"):
         raise typer.Exit(StoreError.exit_code)
 
@@ -59,20 +68,27 @@ def _limits() -> Iterable[Row]:
     yield "memory", f"{total:.1f} GiB, {own}"
 
 
-def _choices() -> Iterable[Row]:
+def _choices(store: Path) -> Iterable[Row]:
+    import torch
+
     from contilab.hardware.device import choose_device
+    from contilab.hardware.neighbours import Neighbours
     from contilab.hardware.threads import thread_budget
 
+    with Neighbours() as others:
+        time.sleep(LOOK_SECONDS)
+    yield "others use", f"{others.cores:.1f} cores" + ("; speeds measured now would be too low" if others.are_busy else "")
     threads = thread_budget()
+    torch.set_num_threads(threads.count)
     yield "threads", f"{threads.count} ({threads.reason})"
     device = choose_device("auto")
     yield "device", f"{device.value} ({device.reason})"
-    for name, choice in _engine_choices().items():
-        yield name, f"{choice['value']} ({choice['reason']})"
+    for name, choice in _engine_choices(store).items():
+        yield name, f"{choice['value']} for 8 members of an MLP 784-400-400-10, batch 32 ({choice['reason']})"
 
 
-def _engine_choices() -> dict[str, dict[str, str]]:
-    """Return what the engine would choose for eight members of a perceptron."""
+def _engine_choices(store: Path) -> dict[str, dict[str, str]]:
+    """Return what the engine would choose for eight members of a perceptron, without measuring anything."""
     from contilab.engine.environment import environment
     from contilab.manifest.resolve import resolve
     from contilab.plan.expand import expand
@@ -80,8 +96,40 @@ def _engine_choices() -> dict[str, dict[str, str]]:
     from contilab.spec.sections import Execution
 
     runs = expand(resolve(EXAMPLE, place="doctor", values=[], menu=catalog_menu()), catalog_menu()).runs
-    found = environment(list(runs.values()), Execution())
+    found = environment(list(runs.values()), Execution(), _profiles(store))
     return {name: found[name] for name in ("execution", "precision", "compile")}
+
+
+def _measured(store: Path) -> Iterable[Row]:
+    """Tell the fastest of all that bench measured on this machine, for each shape."""
+    from contilab.hardware.fingerprint import this_machine
+
+    here = this_machine()
+    yield "machine", f"{here.fingerprint[:12]}, as profiles name it, with torch {here.torch}"
+    answers = _profiles(store).all(here)
+    if not answers:
+        yield "measured", "nothing on this machine yet: contilab bench measures what is fastest; auto does so for a moment"
+    for shape, answer in answers:
+        best = max(answer.rates, key=lambda rate: rate.samples_per_s)
+        way = f"{best.execution} {best.precision}" + (" compiled" if best.compile == "on" else "")
+        where = f"{best.processes} x {best.threads} threads"
+        what = f"{shape['model']}, batch {shape['batch']}, {shape['members']} members"
+        yield "measured", f"{what}: {way}, {where}, {best.samples_per_s:,.0f} samples/s ({answer.by} on {answer.measured[:10]})"
+
+
+def _profiles(store: Path) -> "Profiles":
+    from contilab.hardware.profile import Profiles, user_folder
+    from contilab.store.layout import Layout
+
+    return Profiles(cache=user_folder(os.environ), kept=_readable(Layout(store).hardware))
+
+
+def _readable(folder: Path) -> Path | None:
+    """Return *folder* if it is there: nothing shall be made in a place that may be no store."""
+    try:
+        return folder if folder.is_dir() else None
+    except OSError:
+        return None
 
 
 def _folders() -> Iterable[Row]:

@@ -3,9 +3,9 @@
 import time
 from typing import NamedTuple
 
-from contilab.engine.draws import Draws
+from contilab.engine.draws import Draw, Draws
 from contilab.engine.executions.contract import MakeExecution
-from contilab.engine.schedule import BLOCK
+from contilab.engine.schedule import BLOCK, Chunk
 from contilab.engine.setup import Setup, initial_members, initial_memory
 
 
@@ -29,10 +29,10 @@ class Lap(NamedTuple):
 class Pace:
     """One execution of *setup*, from its first step on; after the last step of the first stage it begins there again.
 
-    Errors of training come out of it unchanged.
+    Errors of training come out of it unchanged. *draws_once*: the first draws of a chunk are used again and again.
     """
 
-    def __init__(self, setup: Setup, make: MakeExecution) -> None:
+    def __init__(self, setup: Setup, make: MakeExecution, *, draws_once: bool = False) -> None:
         self._setup = setup
         self._execution = make(setup.learner)
         self._draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
@@ -42,18 +42,27 @@ class Pace:
         self._memory = initial_memory(setup)
         self._step = 0
         self._step_seconds = 0.0
+        self._kept: dict[tuple[int, int], Draw] | None = {} if draws_once else None
 
     def lap(self, limit: int) -> Lap:
         """Train by one chunk of at most *limit* steps."""
         begin = time.perf_counter()
         chunk = self._stage.schedule.chunk(self._step, max(1, min(BLOCK, limit)))
-        draws = self._draws.chunk(self._stage, chunk, self._memory)
+        draws = self._drawn(chunk)
         self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, draws)
         losses.sum().item()  # waits for the device
         self._step = (self._step + chunk.count) % self._stage.schedule.steps
         seconds = time.perf_counter() - begin
         self._step_seconds = seconds / chunk.count
         return Lap(chunk.count, len(self._setup.runs) * chunk.count * chunk.batch, seconds)
+
+    def _drawn(self, chunk: Chunk) -> Draw:
+        if self._kept is None:
+            return self._draws.chunk(self._stage, chunk, self._memory)
+        key = (chunk.count, chunk.batch)
+        if key not in self._kept:
+            self._kept[key] = self._draws.chunk(self._stage, chunk, self._memory)
+        return self._kept[key]
 
     def during(self, seconds: float) -> Lap:
         """Train for about *seconds*, by one step at least."""
