@@ -17,6 +17,7 @@ SEQUENCE = ("#f2f6fa", "#c9dff0", "#7fb5dc", "#2f7fbc", "#0b3a6f")  # accuracy 0
 VARIABLES = {INK: "--ink", MUTED: "--muted", LINE: "--line"} | {hex_: f"--s{i}" for i, hex_ in enumerate(SERIES)}
 
 RC: dict[Any, Any] = {
+    "axes.facecolor": "none",
     "axes.edgecolor": MUTED,
     "axes.grid": False,
     "axes.labelcolor": INK,
@@ -27,6 +28,7 @@ RC: dict[Any, Any] = {
     "axes.titlecolor": INK,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
+    "figure.facecolor": "none",
     "figure.constrained_layout.use": True,
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so text is measured alike on every machine
     "font.size": 9,
@@ -37,7 +39,6 @@ RC: dict[Any, Any] = {
     "legend.fontsize": 8.5,
     "legend.frameon": False,
     "legend.labelcolor": INK,
-    "savefig.transparent": True,
     "svg.fonttype": "none",  # text stays text: it can be searched, read aloud and takes the font of the page
     "svg.hashsalt": "contilab",  # identifiers from content instead of chance: the same store gives the same bytes
     "text.color": INK,
