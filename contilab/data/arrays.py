@@ -88,7 +88,7 @@ def _dataset(name: str, arrays: Arrays) -> Dataset:
     if len(absent := np.flatnonzero(np.bincount(targets[0], minlength=classes) == 0)):
         raise ValueError(f"no training sample has the label {absent[0]}, expected each of 0 to {classes - 1}")
     pairs = ((train, targets[0]), (test, targets[1]))
-    parts = [(torch.from_numpy(np.ascontiguousarray(inputs)), torch.from_numpy(own)) for inputs, own in pairs]
+    parts = [(torch.from_numpy(np.require(inputs, requirements=("C", "W"))), torch.from_numpy(own)) for inputs, own in pairs]
     return Dataset(name, *parts[0], *parts[1], classes)
 
 

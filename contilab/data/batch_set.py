@@ -86,7 +86,7 @@ def _places(known: BatchSet, path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    for base in (path, *(path / folder for folder in known.folders)):
+    for base in (path, *(path / folder for folder in known.folders if (path / folder).is_dir())):
         yield base
         for form in known.forms:
             yield from (place for name in (form.folder, *form.archives) if (place := base / name).exists())

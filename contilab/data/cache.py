@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from contilab.data.contract import Dataset
 from contilab.data.digest import ARRAYS, digest_of
@@ -30,6 +30,7 @@ SCHEME = "contilab.cache/1"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")  # of an imported data set
 HINT = "remove that file and import the data again: contilab data import NAME PATH"
 WRITABLE = "CONTILAB_CACHE names the folder of the cache"
+DTYPES = {"uint8": "U8", "float32": "F32", "float64": "F64", "int64": "I64"}  # as safetensors calls them
 WAIT_SECONDS = 5.0  # between two looks at whether another process has done the work
 
 
@@ -111,21 +112,19 @@ class Cache:
         with suppress(DataError):
             self.load(digest, dataset.name)
             return digest
-        tensors = {name: getattr(dataset, name).contiguous() for name in ARRAYS}
-        path, needed = self.path(digest), sum(tensor.nbytes for tensor in tensors.values())
+        path, needed = self.path(digest), sum(getattr(dataset, name).nbytes for name in ARRAYS)
         try:
             make_dir(self.folder)
             if (free := shutil.disk_usage(self.folder).free) < needed:
                 raise DataError(str(self.folder), f"no space left: needed {needed:,} bytes, free {free:,}", hint=WRITABLE)
             temp = temp_beside(path)
             try:
-                save_file(tensors, temp, metadata={"v": SCHEME, "classes": str(dataset.classes)})
-                _sync(temp)
+                _write(temp, dataset)
                 temp.replace(path)
             finally:
                 temp.unlink(missing_ok=True)
             sync_dir(self.folder)
-        except (OSError, SafetensorError) as error:
+        except OSError as error:
             raise self._unwritable(error) from error
         return digest
 
@@ -191,6 +190,22 @@ def is_name(text: str) -> bool:
     return NAME.fullmatch(text) is not None
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
+def _write(path: Path, dataset: Dataset) -> None:
+    """Write *dataset* as a safetensors file, the same bytes every time, with the rights of the umask.
+
+    safetensors' own writer gives 0600, which another user of a shared store cannot read, and orders its header by chance.
+    """
+    arrays = {name: np.ascontiguousarray(getattr(dataset, name).numpy()) for name in ARRAYS}
+    header: dict[str, Any] = {"__metadata__": {"v": SCHEME, "classes": str(dataset.classes)}}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that arrays begin at a multiple of their size
+    with path.open("xb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            file.write(array.data)
+        file.flush()
         os.fsync(file.fileno())

@@ -167,7 +167,7 @@ def _check_names(name: str, own_name: str) -> None:
         raise UsageError(
             "data import --as", problem, hint="--as gives files in the form of a published set a name of their own"
         )
-    for text in filter(None, (name, own_name)):
+    for text in (name, own_name) if own_name else (name,):
         if not is_name(text) or text in ("default", "digits", "synthetic"):
             hint = f"known: {', '.join(KNOWN)}; own: 1 to 40 of a-z, 0-9, dot, underscore and hyphen, a letter or digit first"
             raise UsageError("data import", f'"{text[:60]}" cannot be the name of imported data', hint=hint)
