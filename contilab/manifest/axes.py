@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from contilab.errors import Fault
 from contilab.manifest.commandline import PLACE
-from contilab.manifest.document import TABLES_BY_NAME
+from contilab.manifest.document import TABLES_BY_NAME, named_tables
 from contilab.manifest.keys import RIVALS
 
 MATRIX = ("preset", "method", "seed")
@@ -55,9 +55,7 @@ def clashes(document: Mapping[str, Any], command_line: Mapping[str, Any], place:
 
 
 def _rivals(document: Mapping[str, Any], place: str) -> Iterator[Fault]:
-    tables = {name: table for name, table in document.items() if name not in TABLES_BY_NAME}
-    for outer in TABLES_BY_NAME:
-        tables |= {f"{outer}.{name}": table for name, table in _table(document, outer).items()}
+    tables = {name: table for name, table in document.items() if name not in TABLES_BY_NAME} | named_tables(dict(document))
     for name, table in tables.items():
         for key in table if isinstance(table, dict) else ():
             if RIVALS.get(key, "") > key and RIVALS[key] in table:

@@ -10,7 +10,7 @@ from contilab.errors import Fault
 from contilab.manifest.keys import SECTIONS
 
 TABLES = ("matrix", "overrides", "sweep")  # hold settings by dotted key
-TABLES_BY_NAME = ("method_sweep", "preset_overrides")  # hold such a table per method or preset
+TABLES_BY_NAME = ("method_sweep", "preset_overrides", "method_overrides")  # hold such a table per method or preset
 BENCHMARK = "benchmark"  # a table of its keys by their short names; `source` is `benchmark.name`
 TOP = ("name", "profile", BENCHMARK, *TABLES, *TABLES_BY_NAME)
 
@@ -23,7 +23,9 @@ def flat_document(document: dict[str, Any]) -> dict[str, Any]:
             flat[table] = flat_table(flat[table])
     for table in TABLES_BY_NAME:
         if isinstance(flat.get(table), dict):
-            flat[table] = {name: flat_table(inner) if isinstance(inner, dict) else inner for name, inner in flat[table].items()}
+            flat[table] = {
+                name: _flat_twice(inner) if isinstance(inner, dict) else inner for name, inner in flat[table].items()
+            }
     if isinstance(flat.get("matrix"), dict) and "method.name" in flat["matrix"]:
         flat["matrix"].setdefault("method", flat["matrix"].pop("method.name"))
     return flat
@@ -47,18 +49,32 @@ def flat_table(table: dict[str, Any]) -> dict[str, Any]:
     return dict(_leaves(table))
 
 
+def named_tables(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables that *document* holds per method or preset, and those of a preset within a method, by full name."""
+    found: dict[str, Any] = {}
+    for outer in TABLES_BY_NAME:
+        for name, table in document[outer].items() if isinstance(document.get(outer), dict) else ():
+            found[f"{outer}.{name}"] = table
+            for inner, deeper in table.items() if outer == "method_overrides" and isinstance(table, dict) else ():
+                if isinstance(deeper, dict) and inner not in SECTIONS:
+                    found[f"{outer}.{name}.{inner}"] = deeper
+    return found
+
+
 def doubled(document: dict[str, Any], place: str) -> list[Fault]:
     """Return a fault for each setting that *document* holds in two ways of writing."""
-    tables = {name: document.get(name) for name in TABLES}
-    for outer in TABLES_BY_NAME:
-        inner = document.get(outer)
-        tables |= {f"{outer}.{name}": table for name, table in inner.items()} if isinstance(inner, dict) else {}
+    tables = {**{name: document.get(name) for name in TABLES}, **named_tables(document)}
     return [
         Fault(f"{place}: {name}.{key}", "the key stands twice, written in two ways", "keep one of them")
         for name, table in tables.items()
         if isinstance(table, dict)
         for key in _repeated([key for key, _ in _leaves(table)])
     ]
+
+
+def _flat_twice(table: dict[str, Any]) -> dict[str, Any]:
+    """Return *table* by dotted key, and so the tables of presets within it."""
+    return {key: flat_table(value) if isinstance(value, dict) else value for key, value in flat_table(table).items()}
 
 
 def _leaves(table: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -38,6 +38,7 @@ def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) 
         name: _Slot(_model(f"sweep_{name}", _axes(_keys_of(menu, name, used))), f"variants of {name}") for name in sweeps
     }
     by_preset = {name: _Slot(settings, f"settings of {name}") for name in presets}
+    own = {name: _overrides(menu, name, used, presets) for name in used["method"]}
     slots = {
         "name": _Slot(Annotated[str, Field(pattern=f"^{NAME}$"), _NAME_WORDS], "name of the study", ...),
         "profile": _Slot(Literal[profile_names()], "defaults and presets", DEFAULT_PROFILE),
@@ -47,6 +48,7 @@ def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) 
         "sweep": _Slot(_model("sweep", axes), "variants of every method"),
         "method_sweep": _Slot(_model("method_sweep", by_method), "variants of one method"),
         "preset_overrides": _Slot(_model("preset_overrides", by_preset), "settings of one preset"),
+        "method_overrides": _Slot(_model("method_overrides", own), "settings of one method, or of one in one preset"),
         PLACE: _Slot(settings, "key=value"),
     }
     return _model("manifest", slots)
@@ -65,6 +67,14 @@ def _keys_of(menu: Menu, method: str, used: Used) -> dict[str, Key]:
     if menu.entry("method", method).uses_memory:
         return keys
     return {key: value for key, value in keys.items() if not key.startswith("memory.")}
+
+
+def _overrides(menu: Menu, method: str, used: Used, presets: Sequence[str]) -> _Slot:
+    """Return the slot of the settings of *method*, in which each of *presets* may have a table of its own."""
+    slots = {key: _Slot(value.hint, value.doc) for key, value in _keys_of(menu, method, used).items()}
+    inner = _model(f"settings_{method}_in_one", slots)
+    by_preset = {name: _Slot(inner, f"settings of {method} in {name}") for name in presets}
+    return _Slot(_model(f"settings_{method}", {**slots, **by_preset}), f"settings of {method}")
 
 
 def _required_axes(menu: Menu, presets: Sequence[str]) -> dict[str, _Slot]:

@@ -107,12 +107,13 @@ def _every_cell(
         meant = _meant(profile, preset)
         for method in matrix["method"]:
             varied = axes(document, method)
+            beneath = stack(_of_method(document, method, preset, place), below)
             for settings in combinations(varied):
                 own = [
                     Level(table.partition(".")[0], f"{place}: {table}.", table_settings)
                     for table, table_settings in settings.items()
                 ]
-                merged = settle(stack([*own, last], below), rules, method, meant)
+                merged = settle(stack([*own, last], beneath), rules, method, meant)
                 sweep = {axis.key: _value(merged, axis.key) for axis in varied if axis.key in merged.origins}
                 yield ResolvedCell(preset, method, tuple(matrix["seed"]), merged.tables, sweep, merged.origins), merged
 
@@ -128,6 +129,17 @@ def _common(document: Mapping[str, Any], profile: Profile, preset: str, place: s
         Level("benchmark", f"{place}: ", benchmark_settings(document.get(BENCHMARK, {}))),
         Level("overrides", f"{place}: overrides.", document.get("overrides", {})),
         Level("preset_overrides", f"{place}: preset_overrides.{preset}.", own),
+    ]
+
+
+def _of_method(document: Mapping[str, Any], method: str, preset: str, place: str) -> list[Level]:
+    """Return the levels of the settings of *method*, and of those it has in *preset*."""
+    given = document.get("method_overrides", {}).get(method, {})
+    everywhere = {key: value for key, value in given.items() if not isinstance(value, dict)}
+    table = f"method_overrides.{method}"
+    return [
+        Level("method_overrides", f"{place}: {table}.", everywhere),
+        Level("method_overrides", f"{place}: {table}.{preset}.", given.get(preset) or {}),
     ]
 
 

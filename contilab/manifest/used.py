@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contilab.manifest.commandline import PLACE
+from contilab.manifest.document import named_tables
 from contilab.manifest.keys import PLUGINS, plugin_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.profile import Profile
@@ -39,8 +40,9 @@ def _named(document: Mapping[str, Any], profile: Profile, kind: str) -> Iterator
         return
     key = f"{kind}.name"
     presets = [name for name in _listed(matrix.get("preset")) if isinstance(name, str)]
-    own = [_table(_table(document.get("preset_overrides")).get(name)) for name in presets]
     known = [profile.presets.get(name, {}) for name in presets]
+    own = [_table(_table(document.get("preset_overrides")).get(name)) for name in presets]
+    own += [_table(table) for name, table in named_tables(dict(document)).items() if name.startswith("method_overrides.")]
     for settings in (profile.defaults, *known, _table(document.get("overrides")), *own, _table(document.get(PLACE))):
         yield from [settings[key]] if key in settings else []
     sweeps = _table(document.get("method_sweep")).values()

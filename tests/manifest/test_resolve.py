@@ -1,5 +1,6 @@
 import pytest
 
+from contilab.errors import ManifestError
 from contilab.manifest.resolve import ResolvedCell
 
 
@@ -9,6 +10,7 @@ class TestMergeOrder:
     LEVELS = {  # noqa: RUF012 - a table of the test
         "overrides": "[overrides]\noptim.lr = 2",
         "preset_overrides": "[preset_overrides.split_mnist_class]\noptim.lr = 3",
+        "method_overrides": "[method_overrides.naive]\noptim.lr = 3.5",
         "matrix": '"optim.lr" = [4]',
         "sweep": '[sweep]\n"optim.lr" = [5]',
         "method_sweep": '[method_sweep.naive]\n"optim.lr" = [5]',
@@ -25,7 +27,9 @@ class TestMergeOrder:
         [
             ("overrides", "preset_overrides", 3.0),
             ("overrides", "matrix", 4.0),
+            ("preset_overrides", "method_overrides", 3.5),
             ("preset_overrides", "matrix", 4.0),
+            ("method_overrides", "matrix", 4.0),
             ("overrides", "sweep", 5.0),
             ("preset_overrides", "sweep", 5.0),
             ("preset_overrides", "method_sweep", 5.0),
@@ -194,3 +198,70 @@ class TestPlugins:
         """A setting that is a number or a word takes both."""
         assert self._cell(manifest, "[overrides]\noptim.clip_norm = 1").settings["optim"]["clip_norm"] == 1.0
         assert self._cell(manifest, '[overrides]\noptim.clip_norm = "off"').settings["optim"]["clip_norm"] == "off"
+
+
+class TestMethodOverrides:
+    """Settings of one method, and of one method in one preset."""
+
+    MANIFEST = """
+name = "m"
+[matrix]
+preset = ["split_mnist_class", "split_mnist_task"]
+method = ["naive", "ewc"]
+seed = [0]
+[preset_overrides.split_mnist_task]
+optim.lr = 0.5
+[method_overrides.ewc]
+method.strength = 7
+"optim.lr" = 0.25
+[method_overrides.ewc.split_mnist_task]
+"method.strength" = 9
+"""
+
+    def test_reach_their_method_and_preset_only(self, manifest) -> None:
+        """Strength 7 everywhere but in the one preset, where it is 9; the other method has the rate of its preset."""
+        cells = {(cell.preset, cell.method): cell.settings for cell in manifest.resolve(self.MANIFEST).cells}
+
+        assert cells["split_mnist_class", "ewc"]["method"]["strength"] == 7
+        assert cells["split_mnist_task", "ewc"]["method"]["strength"] == 9
+        assert cells["split_mnist_task", "ewc"]["optim"]["lr"] == 0.25
+        assert cells["split_mnist_task", "naive"]["optim"]["lr"] == 0.5
+
+    def test_the_command_line_still_comes_last(self, manifest) -> None:
+        """What is given with the command holds for every method."""
+        found = manifest.resolve(self.MANIFEST, "optim.lr=1.5")
+
+        assert {cell.settings["optim"]["lr"] for cell in found.cells} == {1.5}
+
+    @pytest.mark.parametrize(
+        ("line", "place", "problem"),
+        [
+            (
+                "[method_overrides.ewc]\nmethod.weighting = 'tasks'",
+                "m.toml: method_overrides.ewc.method.weighting",
+                "unknown key",
+            ),
+            ("[method_overrides.ewk]\noptim.lr = 1", "m.toml: method_overrides.ewk", "unknown key"),
+            ("[method_overrides.ewc.split_mnist]\noptim.lr = 1", "m.toml: method_overrides.ewc.split_mnist", "unknown key"),
+            (
+                "[method_overrides.ewc.split_mnist_task]\noptim.lr = 'x'",
+                "m.toml: method_overrides.ewc.split_mnist_task.optim.lr",
+                "is text",
+            ),
+        ],
+    )
+    def test_faults_name_their_place(self, manifest, line, place, problem) -> None:
+        """A setting of another method, an unknown method or preset, and a wrong type are faults with their full path."""
+        text = '[matrix]\npreset = ["split_mnist_task"]\nmethod = ["ewc"]\nseed = [0]\n' + line
+        with pytest.raises(ManifestError) as caught:
+            manifest.resolve('name = "m"\n' + text)
+        (fault,) = caught.value.faults
+
+        assert fault.place == place
+        assert problem in fault.problem
+
+    def test_two_rivals_within_one_preset_of_a_method(self, manifest) -> None:
+        """Epochs and steps exclude each other there too."""
+        text = self.MANIFEST + "train.epochs = 1\ntrain.steps = 2\n"
+        with pytest.raises(ManifestError, match="exclude each other"):
+            manifest.resolve(text)
