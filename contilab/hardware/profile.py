@@ -179,7 +179,7 @@ def _bytes(shape: Shape, answer: Answer) -> bytes:
 def _answer(table: dict[str, Any]) -> Answer | None:
     try:
         rates = tuple(Rate(**rate) for rate in table["rates"])
-        facts = float(table["foreign_cores"]), float(table["flops_per_sample"])
+        facts = float(table["foreign_cores"]), float(table.get("flops_per_sample", 0.0))
         answer = Answer(rates, table["by"], table["measured"], *facts)
         is_sound = bool(rates) and all(rate.samples_per_s > 0 for rate in rates)
     except (KeyError, TypeError, ValueError):

@@ -47,6 +47,9 @@ def thread_budget(
 def wait_briefly(environ: MutableMapping[str, str] = os.environ) -> None:
     """Let OpenMP's idle threads sleep soon, unless the user says otherwise. Has an effect only before torch is imported.
 
+    And let numpy have one thread: it brings a BLAS with a pool of its own, as large as the machine; here it never multiplies
+    matrices, torch does.
+
     By default GNU OpenMP lets them spin for milliseconds, which starves every other process that shares the processors;
     asleep at once they wake too late for steps as short as ours. Measured with eight MLPs 2x400 under vmap, batch 32, two
     threads on two Xeon cores, samples per second alone / of two such processes together / beside three busy ones:
@@ -55,3 +58,4 @@ def wait_briefly(environ: MutableMapping[str, str] = os.environ) -> None:
     """
     if "OMP_WAIT_POLICY" not in environ:
         environ.setdefault("GOMP_SPINCOUNT", "3000")
+    environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -67,6 +67,29 @@ class TestVersion1:
 
         assert limits(mount, membership(tmp_path, "4:cpu:/docker/0123\n")).cpus == 1.0
 
+    def test_parent_binds(self, tmp_path):
+        """A quota of a parent group binds its children, as a pod's does those of its containers; so does a limit of memory."""
+        mount = tree(
+            tmp_path / "cg",
+            **{
+                "cpu__pod__cpu~cfs_quota_us": "150000",
+                "cpu__pod__cpu~cfs_period_us": "100000",
+                "cpu__pod__box__cpu~cfs_quota_us": "-1",
+                "cpu__pod__box__cpu~cfs_period_us": "100000",
+                "memory__pod__memory~limit_in_bytes": "4096",
+                "memory__pod__box__memory~limit_in_bytes": "8192",
+            },
+        )
+
+        assert limits(mount, membership(tmp_path, "4:cpu:/pod/box\n3:memory:/pod/box\n0::/\n")) == Limits(1.5, 4096)
+
+    def test_beside_version_2(self, tmp_path):
+        """Where both versions are mounted, the smaller quota binds."""
+        files = {"cpu__cpu~cfs_quota_us": "200000", "cpu__cpu~cfs_period_us": "100000", "unified__cpu~max": "100000 100000"}
+        mount = tree(tmp_path / "cg", **files)
+
+        assert limits(mount, membership(tmp_path, "4:cpu:/\n0::/\n")).cpus == 1.0
+
     def test_unlimited(self, tmp_path):
         """A quota of -1 and the huge page-rounded number mean that there is no limit."""
         mount = tree(

@@ -53,11 +53,11 @@ class TestWaitBriefly:
     """How idle threads wait."""
 
     def test_default_and_user(self):
-        """Idle threads sleep soon, but the user's word wins."""
+        """Idle threads sleep soon and numpy's own pool has one, but the user's word wins."""
         default: dict[str, str] = {}
-        asked = {"OMP_WAIT_POLICY": "ACTIVE"}
+        asked = {"OMP_WAIT_POLICY": "ACTIVE", "OPENBLAS_NUM_THREADS": "4"}
         wait_briefly(default)
         wait_briefly(asked)
 
-        assert default == {"GOMP_SPINCOUNT": "3000"}
-        assert asked == {"OMP_WAIT_POLICY": "ACTIVE"}
+        assert default == {"GOMP_SPINCOUNT": "3000", "OPENBLAS_NUM_THREADS": "1"}
+        assert asked == {"OMP_WAIT_POLICY": "ACTIVE", "OPENBLAS_NUM_THREADS": "4"}
