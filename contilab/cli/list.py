@@ -53,6 +53,8 @@ def _keys(table: str, keys: Iterable[str]) -> str:
 def _explained(name: str) -> str:
     from contilab.manifest.wording import nearest
 
+    if ":" in name:  # a model of one's own, from the current folder or PYTHONPATH
+        return _entry("model", name)
     explanations = _explanations()
     found = [words() for known, words in explanations if known == name]
     if not found:

@@ -1,5 +1,6 @@
 """Entries of the menu in words."""
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -7,6 +8,7 @@ from annotated_types import Gt, Lt
 
 from contilab.catalog import entry
 from contilab.cli.explain import explain, explain_metric, explain_preset, explain_profile, explain_table
+from contilab.cli.list import list_
 from contilab.metrics.table import metric
 from contilab.spec.entry import Entry
 from contilab.spec.fields import PER_MEMBER, Doc
@@ -82,3 +84,31 @@ class TestExplain:
         assert "R[" in parts[2]
         assert parts[3:] == ["unit: difference; lower is better", "paper: Chaudhry 2018"]
         assert explain_metric(metric("members")).endswith("unit: runs")
+
+
+OWN = '''
+from math import prod
+
+from torch import nn
+
+
+def net(input_shape: tuple[int, ...], rows: int, *, width: int = 2) -> nn.Module:
+    """A net."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), width), nn.Linear(width, rows))
+'''
+
+
+class TestOwnModel:
+    """`contilab list module:function`."""
+
+    def test_is_explained(self, tmp_path, monkeypatch, capsys):
+        """A model of a user's own in the current folder is explained as one of the menu: summary, settings and size."""
+        (tmp_path / "listed.py").write_text(OWN)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        list_("listed:net")
+        text = capsys.readouterr().out
+
+        assert text.startswith("listed:net (model)\n\nA net.\n\n")
+        assert "model.width  2" in text
+        assert "1 x 28 x 28" in text
