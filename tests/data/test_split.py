@@ -229,3 +229,35 @@ class TestInputs:
 
         assert torch.equal(first.train_inputs, second.train_inputs)
         assert [task.train.tolist() for task in first.tasks] == [task.train.tolist() for task in second.tasks]
+
+
+class TestUnequalTasks:
+    """A first task of its own size."""
+
+    @pytest.mark.parametrize(
+        ("first", "tasks", "sizes"), [(5, 6, [5, 1, 1, 1, 1, 1]), (4, 3, [4, 3, 3]), (1, 4, [1, 3, 3, 3]), (10, 1, [10])]
+    )
+    def test_others_share_the_rest(self, first: int, tasks: int, sizes: list[int]) -> None:
+        """The first task has its classes, the others share what is left as equally as it goes."""
+        made = stream(first_task=first, tasks=tasks)
+
+        assert [len(task.classes) for task in made.tasks] == sizes
+        assert sorted(label for task in made.tasks for label in task.classes) == list(range(10))
+
+    def test_first_stays_first(self) -> None:
+        """A task order seed shuffles the others only."""
+        natural, made = stream(first_task=4, tasks=4), stream(first_task=4, tasks=4, task_order_seed=1)
+
+        assert made.tasks[0].classes == natural.tasks[0].classes
+        assert [task.classes for task in made.tasks] != [task.classes for task in natural.tasks]
+        assert sorted(task.classes for task in made.tasks) == sorted(task.classes for task in natural.tasks)
+
+    def test_domain_rows_are_those_of_the_largest_task(self) -> None:
+        """In a domain-incremental stream the head has as many rows as the first task."""
+        assert stream(scenario="domain", first_task=6, tasks=3).head_rows == 6
+
+    @pytest.mark.parametrize(("first", "tasks"), [(10, 2), (8, 4), (5, 1), (11, 1)])
+    def test_what_does_not_fit_is_refused(self, first: int, tasks: int) -> None:
+        """Classes that are left over or lacking are refused with the numbers."""
+        with pytest.raises(InputError, match=f"{first} of 10 classes leave"):
+            stream(first_task=first, tasks=tasks)

@@ -1,0 +1,114 @@
+"""No benchmark lets test data into training: every one of the catalog, under every setting."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contilab.catalog import BENCHMARKS, entry
+from contilab.data import source as source_module
+from contilab.data import split_digits, synthetic, transformed
+from contilab.data.cache import Shape
+from contilab.data.contract import Dataset, Stream
+from contilab.data.origin import Origin
+from contilab.spec.sections import Benchmark, Data
+
+FORMS = {  # shape and classes of the data behind each benchmark; MNIST's otherwise
+    "npz": ((3, 4, 4), 7),
+    "split_cifar10": ((3, 32, 32), 10),
+    "split_cifar100": ((3, 32, 32), 100),
+    "split_digits": ((8, 8), 10),
+    "split_tinyimagenet": ((3, 64, 64), 200),
+    "synthetic": ((20,), 6),
+}
+SPECS = st.fixed_dictionaries(
+    {
+        "tasks": st.integers(1, 5),
+        "class_order_seed": st.sampled_from(["natural", 0]),
+        "task_order_seed": st.sampled_from(["natural", 0]),
+        "validation": st.sampled_from([0.0, 0.1, 0.5]),
+        "train_per_task": st.sampled_from(["all", 5]),
+        "test_per_task": st.sampled_from(["all", 3]),
+    }
+)
+
+
+def dataset(name: str, noise: int) -> Dataset:
+    """Return data of the form behind the benchmark *name*: training data always the same, test data of the kind *noise*."""
+    shape, classes = FORMS.get(name, ((28, 28), 10))
+    train, test = torch.Generator().manual_seed(1), torch.Generator().manual_seed(noise)
+    count = 4 * classes if classes > 50 else 90
+    return Dataset(
+        name,
+        torch.randint(0, 256, (count, *shape), dtype=torch.uint8, generator=train),
+        torch.arange(count) % classes,
+        torch.randint(0, 256, (3 * classes, *shape), dtype=torch.uint8, generator=test),
+        torch.randint(0, classes, (3 * classes,), generator=test) if noise else torch.arange(3 * classes) % classes,
+        classes,
+    )
+
+
+@pytest.fixture(params=sorted(BENCHMARKS))
+def name(request: pytest.FixtureRequest) -> str:
+    """Return the name of a benchmark."""
+    return str(request.param)
+
+
+@pytest.fixture
+def noisy(name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Put the small data in place of the benchmark's own; what is in the list says which test data there are."""
+    kind = [0]
+    shape, classes = FORMS.get(name, ((28, 28), 10))
+
+    def origin(_spec: Any, _data: Any, _known: Any) -> Origin:
+        return Origin(Data(name=name, digest="d" * 64), Shape(shape, True, classes, 90, 90), lambda: dataset(name, kind[0]))
+
+    monkeypatch.setattr(source_module, "origin", origin)
+    monkeypatch.setattr(transformed, "origin", origin)
+    monkeypatch.setattr(split_digits, "digits", lambda _content: dataset(name, kind[0]))
+    monkeypatch.setattr(synthetic, "gaussians", lambda: dataset(name, kind[0]))
+    return kind
+
+
+def stream(name: str, values: dict[str, Any]) -> Stream:
+    """Return the stream of the benchmark *name*, domain-incremental: the form that each of them has."""
+    loaded: Stream = entry("benchmark", name).make(Benchmark(name=name, scenario="domain", **values)).load()
+    return loaded
+
+
+class TestLeaks:
+    """What training sees."""
+
+    @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(SPECS)
+    def test_noise_for_test_data_changes_nothing_in_training(self, name: str, noisy: list[int], values: dict[str, Any]) -> None:
+        """With other test data, under the same digest, all that training and selection read stays bit for bit the same."""
+        noisy[0] = 0
+        clean = stream(name, values)
+        noisy[0] = 7
+        other = stream(name, values)
+
+        assert torch.equal(clean.train_inputs, other.train_inputs)
+        assert torch.equal(clean.train_rows, other.train_rows)
+        assert torch.equal(clean.train_tasks, other.train_tasks)
+        assert clean.normalisation == other.normalisation
+        for first, second in zip(clean.tasks, other.tasks, strict=True):
+            assert first.train.tolist() == second.train.tolist()
+            assert first.validation.tolist() == second.validation.tolist()
+            assert first.classes == second.classes
+        assert not torch.equal(clean.test_inputs, other.test_inputs)
+
+    @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(SPECS)
+    def test_nothing_held_out_is_trained_on(self, name: str, noisy: list[int], values: dict[str, Any]) -> None:
+        """No index is in the training part of one task and the validation part of any; every part keeps to its pool."""
+        made = stream(name, values)
+        trained = torch.cat([task.train for task in made.tasks])
+        held_out = torch.cat([task.validation for task in made.tasks])
+
+        assert not set(trained.tolist()) & set(held_out.tolist())
+        assert len(set(trained.tolist())) == len(trained)
+        assert int(torch.cat([trained, held_out]).max()) < len(made.train_inputs) == len(made.train_rows)
+        assert int(torch.cat([task.test for task in made.tasks]).max()) < len(made.test_inputs) == len(made.test_rows)
