@@ -72,7 +72,9 @@ def _map(axes: "Axes", cells: Cells, variant: Variant, matrix: Matrix, corner: t
     axes.text(left + tasks / 2, bottom + 1.4, "test task", ha="center", va="center", color=INK)
     if len(matrix) > 2 and left < 2 * LEFT:  # once per line of maps
         axes.text(left - 1.75, top + START + len(matrix) / 2, "after task", rotation=90, ha="center", va="center", color=INK)
-    axes.text(left, top - 0.55, variant.label, va="center", color=INK, fontweight="bold", fontsize=9.5)
+    room = 72 * WIDTH / COLUMNS  # points; bold letters are 0.68 of their size wide on average
+    size = min(9.5, room / (0.68 * len(variant.label)))
+    axes.text(left - LEFT + 0.5, top - 0.55, variant.label, va="center", color=INK, fontweight="bold", fontsize=size)
 
 
 def _paint(axes: "Axes", cells: Cells, size: float) -> None:
