@@ -1,13 +1,14 @@
 """What `contilab status` says of one run or one group: what it is, how it stands, its attempts, their log and traceback."""
 
-import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from contilab.cli.columns import columns
-from contilab.disk.read import names, read_bytes, read_table
+from contilab.disk.read import names, read_file, read_object, read_table
 from contilab.store.block import block, blocks
 from contilab.store.generation import Generation, generation, history
+from contilab.store.journal import lines
 from contilab.store.layout import numbers, short
 from contilab.store.status import RunStatus, study_status
 from contilab.store.store import Store
@@ -29,7 +30,7 @@ def run_table(store: Store, rid: str) -> dict[str, Any]:
         "config": _config(store, rid),
         "result": str(result.absolute()) if result.is_dir() else None,
         "groups": groups,
-        "log": _log(read_bytes(result / "log.jsonl"), rid) or [line for group in groups for line in group["log"]],
+        **_log_of_run(result / "log.jsonl", groups, rid),
     }
 
 
@@ -38,13 +39,12 @@ def group_table(store: Store, gid: str) -> dict[str, Any]:
     layout = store.layout
     found = [generation(layout, gid, n) for n in numbers(names(layout.claims(gid)), ".json")]
     blocked = block(layout, gid, blocks(layout), history(layout, gid))
-    last = found[-1].n if found else 0
     return {
         "group": gid,
         "runs": list(store.group(gid)),
         "blocked": blocked._asdict() if blocked else None,
         "attempts": [_attempt(store, one) for one in found],
-        "log": _log(read_bytes(layout.log(gid, last)), ""),
+        **_last_log(store, gid, found),
     }
 
 
@@ -60,7 +60,7 @@ def run_page(facts: dict[str, Any]) -> Iterator[str]:
     for group in facts["groups"]:
         yield ""
         yield from group_page({**group, "log": []})
-    yield from _shown_log(facts["log"])
+    yield from _shown_log(facts)
 
 
 def group_page(facts: dict[str, Any]) -> Iterator[str]:
@@ -78,7 +78,7 @@ def group_page(facts: dict[str, Any]) -> Iterator[str]:
     traces = [one for one in facts["attempts"] if one["traceback"]]
     if traces:
         yield f"\ntraceback of attempt {traces[-1]['n']}:\n{traces[-1]['traceback'].rstrip()}"
-    yield from _shown_log(facts["log"])
+    yield from _shown_log(facts)
 
 
 def _attempt(store: Store, one: Generation) -> dict[str, Any]:
@@ -105,15 +105,32 @@ def _config(store: Store, rid: str) -> str:
     return config_toml(store.run(rid)).decode()
 
 
-def _log(data: bytes | None, rid: str) -> list[dict[str, Any]]:
-    lines = (data or b"").decode(errors="replace").splitlines()
-    events = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-    return [event for event in events if not rid or event.get("rid", rid) == rid][-LOG_LINES:]
+def _last_log(store: Store, gid: str, found: list[Generation]) -> dict[str, Any]:
+    """Return the log of the last attempt that left one; it may be under way, or have died without a word."""
+    for one in reversed(found):
+        path = store.layout.log(gid, one.n)
+        if written := lines(path, store.layout.older_log(gid, one.n)):
+            return {"log_of": f"attempt {one.n} in {path.absolute()}", "log": _events(written)}
+    return {"log_of": "", "log": []}
 
 
-def _shown_log(log: list[dict[str, Any]]) -> Iterator[str]:
-    if log:
-        yield "\nlog:"
+def _log_of_run(path: Path, groups: list[dict[str, Any]], rid: str) -> dict[str, Any]:
+    """Return the log of the result, else that of the last attempt at a group of the run, without what is about others."""
+    if written := (read_file(path) or b"").splitlines():
+        return {"log_of": f"the result in {path.absolute()}", "log": _events(written)}
+    for group in groups:
+        if events := [event for event in group["log"] if event.get("rid", rid) == rid]:
+            return {"log_of": group["log_of"], "log": events}
+    return {"log_of": "", "log": []}
+
+
+def _events(written: list[bytes]) -> list[dict[str, Any]]:
+    return [event for line in written if (event := read_object(line))][-LOG_LINES:]
+
+
+def _shown_log(facts: dict[str, Any]) -> Iterator[str]:
+    if log := facts["log"]:
+        yield f"\nlog of {facts['log_of']}, its last {len(log)} events:"
     for event in log:
         facts = {name: value for name, value in event.items() if name not in ("event", "level", "timestamp", "rid", "group")}
         text = " ".join(f"{name}={value}" for name, value in facts.items())

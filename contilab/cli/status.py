@@ -70,6 +70,8 @@ def _pages(store: Store, views: list[View]) -> Iterator[str]:
     for view in views:
         yield ""
         yield from page(store, view)
+    for fault in (*store.unreadable_studies(), *store.unreadable_groups()):
+        yield f"\ndamaged: {fault.place}: {fault.problem}; {fault.hint}"
     for record in store.mismatches():
         yield f"\ntwo attempts disagree about run {short(record['rid'])}: {record['found']}"
     for path in store.foreign_results():

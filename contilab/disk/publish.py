@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from contilab.disk.failpoint import failpoint
-from contilab.disk.read import read_bytes
+from contilab.disk.read import read_file
 from contilab.disk.sync import sync_dir
 
 MANIFEST = "MANIFEST.json"
@@ -62,10 +62,7 @@ def seal(directory: Path, manifest: Mapping[str, Any], *, compared: frozenset[st
 
 def read_manifest(directory: Path) -> bytes | None:
     """Return the bytes of the manifest of *directory*, or None if there is none."""
-    try:
-        return read_bytes(directory / MANIFEST)
-    except NotADirectoryError:  # a file lies where the directory should be
-        return None
+    return read_file(directory / MANIFEST)  # None too where a file lies in the place of the directory
 
 
 def _flushed(path: Path) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from contilab.runner.halves import in_parts
 from contilab.runner.logging import GroupLog
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources
-from contilab.runner.resumption import resumption
+from contilab.runner.resumption import Resumptions
 from contilab.runner.sidecars import CONFIG, ENVIRONMENT, LOG, config_toml, env_json, machine
 from contilab.runner.tally import Tally
 from contilab.runner.training import Training
@@ -36,7 +35,7 @@ class Surroundings(NamedTuple):
 
 def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -> None:
     """Train *runs* under *claim* and publish their results; how it ended goes into the store, the log and *tally*."""
-    log = GroupLog(group=short(claim.gid), attempt=claim.n)
+    log = GroupLog(claim.keep_line, group=short(claim.gid), attempt=claim.n)
     around.shown.begin(_label(runs), len(runs))
     try:
         log.log("group_started", what=_label(runs), runs=len(runs), seeds=sorted({run.seed for run in runs}))
@@ -44,9 +43,7 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
     except Stopped:
         kind = _kind_of_stop(claim)
         log.log(f"group_{kind}")
-        with suppress(OSError):  # without it the attempt looks like a crash, and others go on after a while
-            claim.end(kind)
-            claim.keep_log(log.lines())
+        _end(lambda: claim.end(kind), claim, tally)
     except Exception as error:  # noqa: BLE001  whatever training raises is kept with the group, and the others go on
         _fail(claim, error, log, tally)
     finally:
@@ -55,8 +52,8 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
 
 def _train(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally, log: GroupLog) -> None:
     """Train *runs* together, in parts where memory does not suffice, and publish each part."""
-    begin = resumption(claim, around.resources, log)
-    training = Training(claim, log, around.shown, begin, stop=around.stop, seconds_left=around.seconds_left)
+    begins = Resumptions(claim, around.resources, log)
+    training = Training(claim, log, around.shown, begins, stop=around.stop, seconds_left=around.seconds_left)
     published: list[Published] = []
     accs: list[float | None] = []
     for part, outcomes in in_parts(runs, training.train, lambda part: _tell_of_memory(part, log)):
@@ -111,17 +108,24 @@ def _circumstances(choices: Mapping[str, Any], rids: tuple[str, ...]) -> dict[st
 def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:
     place = f"group {short(claim.gid)}"
     text = f"{type(error).__name__}: {error}"
-    # the disk that failed is the one the end is written to; without it the attempt looks like a crash, which is right too
-    with suppress(OSError):
-        claim.fail(error)
     if is_environment(error):
         tally.add_environment(place, claim.rids, error)
         log.log("group_environment_fault", level="error", error=text)
     else:
         tally.add_failed(claim.gid, error)
         log.log("group_failed", level="error", error=text)
-    with suppress(OSError):
-        claim.keep_log(log.lines())
+    _end(lambda: claim.fail(error), claim, tally)
+
+
+def _end(write: Callable[[], None], claim: Claim, tally: Tally) -> None:
+    """Let *write* say how the attempt ended. Where not even that fits, with the reserve given up, this runner must end.
+
+    The attempt looks like a crash then, which is right too.
+    """
+    try:
+        write()
+    except OSError as error:
+        tally.add_silenced(f"group {short(claim.gid)}", error)
 
 
 def _acc(record: Record) -> float | None:

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -86,22 +86,31 @@ def configure(
 
 
 class GroupLog:
-    """The log of one attempt at a group: what is logged is printed and kept, for the `log.jsonl` of each result."""
+    """The log of one attempt at a group: what is logged is printed and kept, for the `log.jsonl` of each result.
 
-    def __init__(self, **facts: Any) -> None:
+    *keep*: gets each event as a line of JSON at once, since this process may be killed.
+    """
+
+    def __init__(self, keep: Callable[[bytes], None] = lambda _: None, **facts: Any) -> None:
         self._events: list[Event] = []
+        self._keep = keep
         self._logger = structlog.get_logger().bind(**facts)
 
     def log(self, event: str, *, level: str = "info", **facts: Any) -> None:
         """Log *event* with *facts*; a fact `rid` says that it is about one run only."""
         self._events.append(_now(None, "", {"event": event, "level": level, **structlog.get_context(self._logger), **facts}))
+        self._keep(_line(self._events[-1]))
         shown = {**facts, "rid": short(str(facts["rid"]))} if "rid" in facts else facts
         getattr(self._logger, level)(event, **shown)
 
     def lines(self, rid: str | None = None) -> bytes:
         """Return the events of the group as JSON lines; of those about one run only the ones about *rid*, if given."""
         kept = [event for event in self._events if rid is None or event.get("rid", rid) == rid]
-        return "".join(json.dumps(event, default=str) + "\n" for event in kept).encode()
+        return b"".join(map(_line, kept))
+
+
+def _line(event: Event) -> bytes:
+    return json.dumps(event, default=str).encode() + b"\n"
 
 
 def _of_worker(worker: int) -> Processor:

@@ -53,6 +53,8 @@ def planned(order: Order) -> Store:
     store = open_store(order.root)
     if order.study is not None:
         store.study(order.study)  # UsageError names the studies that are there
-    elif not store.study_names():
+    elif not (names := store.study_names()):
         raise StoreError(str(order.root), "nothing is planned in this store", hint="contilab plan MANIFEST plans a study")
+    elif not store.studies():
+        store.study(names[0])  # StoreError says why it cannot be read
     return store

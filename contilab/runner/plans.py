@@ -24,7 +24,7 @@ class Plans:
         """Return the wanted runs with their engine settings; where several plans want a run, the first one's settings count."""
         numbers = {name: self._store.plan_number(name) for name in self._names()}
         if numbers != self._numbers:
-            self._executions = _executions([self._store.study(name) for name in numbers])
+            self._executions = _executions(self._studies())
             self._numbers = numbers
             self._ever |= self._executions
         return self._executions
@@ -48,11 +48,17 @@ class Plans:
         faults = [
             Fault(str(path), "the result is damaged", f"contilab retry {short(path.name)}, then run again") for path in damaged
         ]
+        unreadable = self._store.unreadable_studies() if self._study is None else []
+        return [*unreadable, *self._blocked(idle), *idle.damaged, *faults, *self._without_group()]
+
+    def _without_group(self) -> list[Fault]:
+        """Return that runs are in no group, if there are any, and which group files cannot be read: these may name them."""
         lost = self.open()
-        if lost and (lost := lost.difference(*self._store.groups().values())):
-            problem = f"{len(lost)} of the planned runs are in no group, so nobody trains them"
-            faults.append(Fault(str(self._store.layout.groups), problem, "plan the study again: contilab plan MANIFEST"))
-        return [*self._blocked(idle), *faults]
+        if not lost or not (lost := lost.difference(*self._store.groups().values())):
+            return []
+        problem = f"{len(lost)} of the planned runs are in no group, so nobody trains them"
+        missing = Fault(str(self._store.layout.groups), problem, "plan the study again: contilab plan MANIFEST")
+        return [*self._store.unreadable_groups(), missing]
 
     def _blocked(self, idle: Idle) -> list[Fault]:
         layout, recorded, faults = self._store.layout, blocks(self._store.layout), []
@@ -62,6 +68,9 @@ class Plans:
                 hint = f"contilab status {short(gid)} shows its attempts; contilab retry {short(gid)} releases it"
                 faults.append(Fault(f"group {short(gid)}", why, hint))
         return faults
+
+    def _studies(self) -> list[Study]:
+        return list(self._store.studies().values()) if self._study is None else [self._store.study(self._study)]
 
     def _names(self) -> list[str]:
         return self._store.study_names() if self._study is None else [self._study]

@@ -56,6 +56,14 @@ def kept(here: Resources, before: Mapping[str, Any], attempt: int) -> Resources 
     return Resources(replace(here.execution, execution=before["execution"], threads=threads), choices)
 
 
+def use_threads_of(resources: Resources) -> Resources:
+    """Set torch's threads to those of *resources*, after a look at what a checkpoint was trained with; return *resources*."""
+    import torch
+
+    torch.set_num_threads(int(resources.execution.threads))
+    return resources
+
+
 def lacking_device(asked: str) -> Fault | None:
     """Return what is wrong with the device *asked*, or None if it is here."""
     try:

@@ -36,6 +36,7 @@ class Tally:
     environment: int = 0
     environment_in_a_row: int = 0
     is_device_lost: bool = False
+    is_silenced: bool = False
     is_data_only: bool = True
     skipped: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
@@ -68,6 +69,15 @@ class Tally:
         if fault not in self.faults:
             self.faults.append(fault)
 
+    def add_silenced(self, place: str, error: OSError) -> None:
+        """Count an attempt whose end could not be written: the store takes nothing any more."""
+        self.is_silenced = True
+        self.environment += 1
+        self.is_data_only = False
+        fault = fault_of(error, place)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
     def add_skipped(self, fault: Fault) -> bool:
         """Remember why runs cannot be trained here; True if that was not said before."""
         is_new = fault not in self.faults
@@ -78,7 +88,7 @@ class Tally:
     @property
     def is_hopeless(self) -> bool:
         """Whether the environment fails whatever is tried."""
-        return self.is_device_lost or self.environment_in_a_row >= FAULTS_IN_A_ROW
+        return self.is_device_lost or self.is_silenced or self.environment_in_a_row >= FAULTS_IN_A_ROW
 
     def told(self) -> tuple[Fault, ...]:
         """Return what to tell where work is left."""

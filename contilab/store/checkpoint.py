@@ -7,7 +7,9 @@ written. A damaged one is passed over for the one before it, of any attempt at t
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from contilab.disk.read import names, read_bytes, read_object
 from contilab.disk.sync import write_synced
 from contilab.store.layout import Layout, numbers, steps
 
+PAUSE_SECONDS = 1.0  # before a checkpoint that failed is written anew, once; chosen
 KEPT = 2  # of an attempt's own: the newest, and the one before it should the newest be damaged
 
 
@@ -37,10 +40,12 @@ class Search(NamedTuple):
     damaged: tuple[str, ...] = ()
 
 
-def newest(layout: Layout, gid: str, upto: int) -> Search:
-    """Return the valid checkpoint of *gid* with the highest step, of any generation up to *upto*."""
+def newest(layout: Layout, gid: str, upto: int, *, below: int | None = None) -> Search:
+    """Return the valid checkpoint of *gid* with the highest step (below *below*), of any generation up to *upto*."""
     damaged: list[str] = []
     for step, n in _candidates(layout, gid, upto):
+        if below is not None and step >= below:
+            continue
         directory = layout.checkpoint(gid, n, step)
         files = _valid(directory, gid, step)
         if files is not None:
@@ -57,11 +62,35 @@ def has_valid_above(layout: Layout, gid: str, n: int) -> bool:
     return any(_valid(layout.checkpoint(gid, m, step), gid, step) is not None for step, m in later)
 
 
-def save(final: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
-    """Write *files* as the checkpoint *final*. OSError leaves nothing of it behind, and those before it as they are.
+def before(layout: Layout, gid: str, n: int, refused: Checkpoint) -> Search:
+    """Return the newest valid checkpoint below the step of *refused*, which generation *n* cannot go on with.
 
-    *facts*: who wrote it, with `gid` and `step`.
+    It is brought into the directory of *n*, and the copy of *refused* there goes: else it would hide all that come after it.
     """
+    with suppress(OSError):  # not there, or it stays and costs space
+        drop(layout.checkpoint(gid, n, refused.step))
+    search = newest(layout, gid, n, below=refused.step)
+    if search.found and search.found.generation != n:
+        take_over(layout, gid, n, search.found)
+    return search
+
+
+def save(final: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
+    """Write *files* as the checkpoint *final*, after a pause once more if the disk fails, with new files.
+
+    A failed fsync may have dropped what it should have written, so it is never repeated on one file. OSError leaves nothing
+    of it behind, and those before it as they are. *facts*: who wrote it, with `gid` and `step`.
+    """
+    try:
+        _save(final, files, facts)
+    except OSError:
+        if not final.parent.is_dir():
+            raise
+        time.sleep(PAUSE_SECONDS)
+        _save(final, files, facts)
+
+
+def _save(final: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> None:
     temp = temp_beside(final)
     temp.mkdir()
     try:
@@ -91,12 +120,16 @@ def take_over(layout: Layout, gid: str, n: int, found: Checkpoint) -> None:
 
 
 def drop_old(layout: Layout, gid: str, n: int) -> None:
-    """Remove all but the newest two checkpoints of generation *n*, each by a rename first: nobody finds half of one."""
+    """Remove all but the newest two checkpoints of generation *n*."""
     for step in steps(names(layout.work(gid, n)))[:-KEPT]:
-        path = layout.checkpoint(gid, n, step)
-        temp = temp_beside(path)
-        path.rename(temp)
-        shutil.rmtree(temp, ignore_errors=True)
+        drop(layout.checkpoint(gid, n, step))
+
+
+def drop(path: Path) -> None:
+    """Remove the checkpoint *path* by a rename first: nobody finds half of it."""
+    temp = temp_beside(path)
+    path.rename(temp)
+    shutil.rmtree(temp, ignore_errors=True)
 
 
 def _candidates(layout: Layout, gid: str, upto: int | None = None) -> Iterator[tuple[int, int]]:

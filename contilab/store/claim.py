@@ -7,7 +7,6 @@ process has nothing that it could overwrite, whatever it believes about itself.
 import contextlib
 import errno
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -20,17 +19,17 @@ from contilab.disk.sync import make_dir, write_synced
 from contilab.spec.canonical import canonical, digest
 from contilab.store.agreement import disagreement
 from contilab.store.block import is_cancelled
-from contilab.store.checkpoint import Checkpoint, Search, drop_old, newest, save, take_over
+from contilab.store.checkpoint import Checkpoint, Search, before, drop_old, newest, save, take_over
 from contilab.store.ending import KINDS, Kind, environment, failed, is_environment, is_final
 from contilab.store.generation import highest
 from contilab.store.heartbeat import Heartbeat
+from contilab.store.journal import Journal
 from contilab.store.reserve import Reserve
 from contilab.store.result import complete, manifest_of
 from contilab.store.store import Store
 
 LOCK_SECONDS = 5.0  # and one TTL at most; then publish without the lock: the renames are exclusive anyway
 
-PAUSE_SECONDS = 1.0  # before a checkpoint that failed is written anew, once; chosen
 CHECKPOINT_FAULTS = 2  # in a row, each tried twice: then the disk is not only slow, and training on would gain nothing
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -65,6 +64,7 @@ class Claim:
         self._past: Search | None = past
         self._checkpoint_faults = 0
         self._open = set(rids)
+        self._journal = Journal(self._layout.log(gid, n), self._layout.older_log(gid, n))
         self._heartbeat = Heartbeat(
             self._layout.beat(gid, n),
             runner=runner,
@@ -112,6 +112,12 @@ class Claim:
         self.damaged_checkpoints = search.damaged
         return search.found
 
+    def checkpoint_before(self, refused: Checkpoint) -> Checkpoint | None:
+        """Return the newest valid checkpoint below the step of *refused*, which cannot be trained on; None if there is none."""
+        search = before(self._layout, self.gid, self.n, refused)
+        self.damaged_checkpoints = search.damaged
+        return search.found
+
     def save_checkpoint(self, step: int, files: Mapping[str, bytes]) -> OSError | None:
         """Keep *files* (name to content) of the group at *step*; the two newest stay.
 
@@ -121,7 +127,10 @@ class Claim:
         """
         self._past = None
         try:
-            self._save(step, files)
+            who = {"gid": self.gid, "n": self.n, "step": step, "runner": self.runner}
+            save(self._layout.checkpoint(self.gid, self.n, step), files, who)
+            with contextlib.suppress(OSError):  # an old one that stays costs space only
+                drop_old(self._layout, self.gid, self.n)
         except OSError as error:
             if not self.work_dir.is_dir():  # collected: the next look at `is_superseded` says so
                 self._heartbeat.give_up()
@@ -146,9 +155,9 @@ class Claim:
             write_synced(directory / name, data)
             failpoint("output.half")
 
-    def keep_log(self, data: bytes) -> None:
-        """Keep the log of an attempt that ends without results, for `status`; OSError if the disk refuses it."""
-        write_synced(self._layout.log(self.gid, self.n), data)
+    def keep_line(self, line: bytes) -> None:
+        """Add *line* to the log of this attempt, which `status` shows while it runs and if it dies without a word."""
+        self._journal.append(line)
 
     def tell(self, *, step: int, steps: int, samples_per_second: float) -> None:
         """Let `status` know how far the group is."""
@@ -236,19 +245,6 @@ class Claim:
             with contextlib.suppress(OSError):
                 self.end("env", **environment(error))
             raise
-
-    def _save(self, step: int, files: Mapping[str, bytes]) -> None:
-        final = self._layout.checkpoint(self.gid, self.n, step)
-        facts = {"gid": self.gid, "n": self.n, "step": step, "runner": self.runner}
-        try:
-            save(final, files, facts)
-        except OSError:
-            if not self.work_dir.is_dir():
-                raise
-            time.sleep(PAUSE_SECONDS)
-            save(final, files, facts)
-        with contextlib.suppress(OSError):  # an old one that stays costs space only
-            drop_old(self._layout, self.gid, self.n)
 
     def _is_followed(self) -> bool:
         return highest(self._layout, self.gid) > self.n

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from contilab.disk.failpoint import failpoint
 from contilab.disk.lock import Lock
 from contilab.disk.put_new import put_new
-from contilab.disk.read import read_bytes
+from contilab.disk.read import MISPLACED, read_bytes
+from contilab.errors import Fault
 from contilab.spec.canonical import canonical
 from contilab.store.block import Block, Blocks, block, blocks
 from contilab.store.checkpoint import Search, newest
@@ -25,6 +26,7 @@ from contilab.store.generation import Generation, highest, history, last_generat
 from contilab.store.mount import is_local
 from contilab.store.observer import Observer
 from contilab.store.openings import Openings
+from contilab.store.pauses import Pauses
 from contilab.store.quarantine import quarantine, verdict
 from contilab.store.reserve import Reserve
 from contilab.store.store import Store
@@ -37,13 +39,15 @@ class Idle(NamedTuple):
     """Nothing to claim now; with no busy group left either, the runner has come to its end.
 
     *busy*: open groups that others work on. *quarantined*, *cancelled*: open groups that nobody may claim until `retry`.
-    *refused*: open groups none of whose runs this runner accepts.
+    *refused*: open groups none of whose runs this runner accepts. *damaged*: what is wrong with open groups in whose places
+    something else lies.
     """
 
     busy: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
     cancelled: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    damaged: tuple[Fault, ...] = ()
 
 
 class Opening(NamedTuple):
@@ -70,13 +74,15 @@ class Claimer:
         self._openings = Openings(store)
         self._observer = Observer(store.ttl_s)
         self._reserve = Reserve(self._layout.reserve(runner))
+        self._pauses = Pauses(min(POLL_SECONDS, store.ttl_s / 4))
         self._busy_since: dict[str, float] = {}
+        self._damaged: dict[str, Fault] = {}
         self._boot_id = boot_id()
         self._is_local = is_local(store.root)
 
     def pause_seconds(self) -> float:
-        """Return how long to wait before the next walk: 5 s, less for a short TTL, with jitter."""
-        return min(POLL_SECONDS, self._store.ttl_s / 4) * random.uniform(0.75, 1.25)  # noqa: S311  spreads runners, no secret
+        """Return how long to wait before the next walk: a moment after any change, later up to 5 s or a quarter of the TTL."""
+        return self._pauses.seconds()
 
     def claim_next(self, *, study: str | None = None, accepts: Callable[[str], bool] = lambda _: True) -> Claim | Idle:
         """Claim an open group (of *study*, if given) with a run that *accepts* is true for, or tell why there is none.
@@ -84,19 +90,35 @@ class Claimer:
         Raises OSError and StoreError where the store cannot be read or written.
         """
         recorded = blocks(self._layout)
-        idle: dict[str, list[str]] = {name: [] for name in Idle._fields}
+        found: dict[str, str] = {}
         for gid, rids in self._walk(study):
-            chosen = tuple(rid for rid in rids if accepts(rid))
-            found = self._claim_or_why(gid, chosen, recorded)
-            if isinstance(found, Claim):
-                return found
-            if found:
-                idle[found].append(gid)
-        return Idle(**{name: tuple(gids) for name, gids in idle.items()})
+            one = self._claim_or_damage(gid, tuple(rid for rid in rids if accepts(rid)), recorded)
+            if isinstance(one, Claim):
+                self._pauses.begin_anew()
+                return one
+            found[gid] = one
+        self._pauses.note({gid: (why, highest(self._layout, gid)) for gid, why in found.items()})
+        damaged = tuple(self._damaged[gid] for gid, why in found.items() if why == "damaged")
+        whys = ("busy", "quarantined", "cancelled", "refused")
+        idle = {name: tuple(gid for gid, why in found.items() if why == name) for name in whys}
+        return Idle(**idle, damaged=damaged)
 
     def close(self) -> None:
         """Give back the space held in reserve; the runner claims no more."""
         self._reserve.close()
+
+    def _claim_or_damage(self, gid: str, rids: tuple[str, ...], recorded: Blocks) -> Claim | str:
+        """Claim *gid* or return why not; what lies in the place of its files or directories stops nobody but itself."""
+        if gid in self._damaged:
+            return "damaged"
+        try:
+            return self._claim_or_why(gid, rids, recorded)
+        except OSError as error:
+            if error.errno not in MISPLACED:
+                raise
+            problem = f"something lies there that is not of the store: {error.strerror}"
+            self._damaged[gid] = Fault(str(error.filename), problem, "move it away, then run again")
+            return "damaged"
 
     def _claim_or_why(self, gid: str, rids: tuple[str, ...], recorded: Blocks) -> Claim | str:
         """Claim *gid*, or return which field of `Idle` it belongs to; empty if it is finished."""
@@ -118,7 +140,7 @@ class Claimer:
 
     def _opening(self, gid: str, last: Generation | None, recorded: Blocks) -> Opening | Block:
         """Return what to continue, or what blocks it: too many attempts without progress put it into quarantine here."""
-        results = len(self._store.taken().intersection(self._store.group(gid)))
+        results = len(self._store.taken().intersection(self._openings.members(gid)))
         if last is None:
             return Opening(0, results, Search())
         past = history(self._layout, gid).upto(last.n)

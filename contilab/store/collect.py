@@ -15,6 +15,7 @@ from typing import NamedTuple
 from contilab.disk.put_new import TEMP, temp_beside
 from contilab.disk.read import names
 from contilab.disk.sync import write_synced
+from contilab.errors import StoreError
 from contilab.store.checkpoint import has_valid_above
 from contilab.store.layout import addresses, numbers
 from contilab.store.store import Store
@@ -84,8 +85,15 @@ def _works(store: Store, limit: float) -> Iterator[Path]:
     layout = store.layout
     for gid in addresses(names(layout.works)):
         old = [n for n in numbers(names(layout.works / gid), "") if _newest(layout.work(gid, n)) < limit]
-        is_done = bool(old) and layout.group(gid).exists() and all(map(store.has_result, store.group(gid)))
+        is_done = bool(old) and _is_done(store, gid)
         yield from (layout.work(gid, n) for n in old if is_done or has_valid_above(layout, gid, n))
+
+
+def _is_done(store: Store, gid: str) -> bool:
+    try:
+        return all(map(store.has_result, store.group(gid)))
+    except StoreError:  # not there, or not readable: then nobody knows
+        return False
 
 
 def _remove(store: Store, work: Path) -> int:

@@ -133,8 +133,12 @@ class Layout(NamedTuple):
         return self.work(gid, n) / f"ckpt-{step}"
 
     def log(self, gid: str, n: int) -> Path:
-        """The log of generation *n*, where it ended without a result."""
+        """The log of generation *n*."""
         return self.work(gid, n) / "log.jsonl"
+
+    def older_log(self, gid: str, n: int) -> Path:
+        """What was in the log of generation *n* before, once that has become long."""
+        return self.work(gid, n) / "log.older.jsonl"
 
     def result(self, rid: str) -> Path:
         """The result of a run; it exists once the run is done."""

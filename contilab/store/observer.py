@@ -4,12 +4,15 @@ No file time is compared with a clock, no process number is tested, no host name
 one TTL: the price of trusting no clock.
 """
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from contilab.disk.read import MISPLACED, beginning
 from contilab.store.clock import boottime
 
+READ_BYTES = 4096  # of a beat at most: it has 512
 READS = 3  # good ones, so that one slow answer is no proof
 
 
@@ -32,11 +35,11 @@ class Observer:
     def is_stale(self, path: Path) -> bool:
         """Read the beat at *path* once more; True if it has been the same for one TTL in at least three good reads."""
         try:
-            beat = path.read_bytes()  # opened anew each time: `stat` may be cached, `open` asks the server
-        except FileNotFoundError:
+            beat = beginning(path, READ_BYTES)  # opened anew each time: `stat` may be cached, `open` asks the server
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, *MISPLACED):  # EIO, ESTALE: not a read
+                return False
             beat = None
-        except OSError:  # EIO, ESTALE: not a read
-            return False
         now = self._clock()
         seen = self._sights.get(path)
         is_same = seen is not None and seen.beat == beat

@@ -27,24 +27,32 @@ class Pruned(NamedTuple):
 def prune(store: Store, study: str, *, is_dry_run: bool) -> Pruned:
     """Remove results, groups and work of runs that earlier plans of *study* named and no current plan of any study does.
 
-    Raises UsageError if there is no such study. What another plan wants meanwhile is left alone.
+    Raises UsageError if there is no such study, StoreError if a current plan cannot be read: nobody knows then what it wants.
+    What another plan wants meanwhile is left alone.
     """
     store.study(study)
     openings, layout = Openings(store), store.layout
-    old = {rid for plan in store.plans(study) for rid in plan.rids} - openings.wanted()
-    gids = {gid: members for gid, members in groups_of(store, old).items() if openings.wanted().isdisjoint(members)}
+    old = {rid for plan in store.plans(study) for rid in plan.rids} - _wanted(openings)
+    gids = {gid: members for gid, members in groups_of(store, old).items() if _wanted(openings).isdisjoint(members)}
     remove = tree_bytes if is_dry_run else _removed
     size, groups, results = 0, list[str](), list[str]()
     for gid, members in sorted(gids.items()):
-        if openings.wanted().isdisjoint(members):  # asked anew: a plan may have come
+        if _wanted(openings).isdisjoint(members):  # asked anew: a plan may have come
             size += remove(layout.group(gid)) + remove(layout.works / gid)
             groups.append(gid)
     for rid in sorted(old):
-        if rid not in openings.wanted():
+        if rid not in _wanted(openings):
             found = _of_run(layout, rid)
             size += _sum(remove, found)
             results += [rid] if layout.result(rid) in found else []
     return Pruned(size, tuple(results), tuple(groups))
+
+
+def _wanted(openings: Openings) -> set[str]:
+    wanted = openings.wanted()
+    for error in openings.unreadable.values():
+        raise error
+    return wanted
 
 
 def _removed(path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contilab.disk.publish import read_manifest
-from contilab.disk.read import read_bytes
+from contilab.disk.read import read_file
 
 
 class Manifest(NamedTuple):
@@ -40,7 +40,7 @@ def manifest_of(directory: Path) -> Manifest | None:
     try:
         facts = json.loads(read_manifest(directory) or b"")
         return Manifest(**{name: facts[name] for name in Manifest._fields if name in facts})  # later versions may say more
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 
@@ -51,15 +51,15 @@ def complete(directory: Path, rid: str) -> Manifest | None:
         return None
     try:
         sizes_fit = all((directory / name).stat().st_size == facts["size"] for name, facts in manifest.files.items())
-    except (OSError, KeyError, TypeError, AttributeError):  # a file is missing, or the list of files is no such list
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a file is missing, or the list of files is none
         return None
     return manifest if sizes_fit else None
 
 
 def altered(directory: Path, manifest: Manifest) -> list[str]:
     """Return the names of the files of a complete result whose content is not what was published."""
-    content = {name: read_bytes(directory / name) for name in manifest.files}
-    return [name for name, data in content.items() if data is None or _sha256(data) != manifest.files[name]["sha256"]]
+    content = {name: read_file(directory / name) for name in manifest.files}
+    return [name for name, data in content.items() if data is None or _sha256(data) != manifest.files[name].get("sha256")]
 
 
 def _sha256(data: bytes) -> str:

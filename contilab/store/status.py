@@ -4,11 +4,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from contilab.disk.read import read_table
+from contilab.disk.read import read_file, read_object, read_table
 from contilab.spec.study import Study
 from contilab.store.block import Blocks, block, blocks
 from contilab.store.generation import Generation, history
 from contilab.store.layout import short
+from contilab.store.observer import READ_BYTES
 from contilab.store.result import complete
 from contilab.store.store import Store
 
@@ -72,8 +73,8 @@ def _result_status(store: Store, rid: str) -> RunStatus:
 
 def _groups_of(store: Store, rids: set[str]) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
-    for gid in store.group_ids() if rids else ():
-        for rid in rids.intersection(store.group(gid)):
+    for gid, members in store.groups().items() if rids else ():
+        for rid in rids.intersection(members):
             groups.setdefault(rid, []).append(gid)
     return groups
 
@@ -96,7 +97,7 @@ def _group_status(store: Store, gid: str, recorded: Blocks, hosts: dict[str, str
 
 def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) -> RunStatus:
     path = store.layout.beat(gid, last.n)
-    facts = read_table(path)
+    facts = read_object(read_file(path, READ_BYTES))
     try:
         age = max(time.time() - path.stat().st_mtime, 0.0)
     except OSError:  # no beat yet
@@ -105,12 +106,17 @@ def _running(store: Store, gid: str, last: Generation, hosts: dict[str, str]) ->
         "running",
         gid,
         _who(store, last, hosts),
-        step=int(facts.get("step", 0)),
-        steps=int(facts.get("steps", 0)),
-        samples_per_second=float(facts.get("samples_per_second", 0.0)),
+        step=int(_number(facts.get("step"))),
+        steps=int(_number(facts.get("steps"))),
+        samples_per_second=_number(facts.get("samples_per_second")),
         beat_age_s=age,
         is_silent=age is not None and age > store.ttl_s,
     )
+
+
+def _number(value: object) -> float:
+    """Return *value*, or 0 where somebody has written something else: what is shown must not stop who looks."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < float("inf") else 0.0
 
 
 def _who(store: Store, last: Generation, hosts: dict[str, str]) -> str:

@@ -5,20 +5,21 @@ Nothing here is ever rewritten: every name is created once (see README.md beside
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from contilab.disk.put_new import put_all, put_new
 from contilab.disk.read import names, read_bytes, read_table
 from contilab.disk.sync import make_dir, sync_dir
-from contilab.errors import StoreError, UsageError
+from contilab.errors import Fault, StoreError, UsageError
 from contilab.spec.canonical import canonical
 from contilab.spec.group import group_address
-from contilab.spec.run import Run, run_from
+from contilab.spec.run import Run
 from contilab.spec.study import Study, study_from
 from contilab.store.layout import STUDY_NAME, Layout, addresses, numbers
+from contilab.store.parsed import faults, parsed, readable, rids_of, run_named
 from contilab.store.probe import probe
 from contilab.store.result import complete
 
@@ -26,8 +27,6 @@ FORMAT = "contilab.store/1"
 TTL_SECONDS = 120  # network file attributes may be 60 s old, so at least 60 s and 4 beats
 BEATS_PER_TTL = 8
 TTL_MINIMUM_SECONDS = 1  # below, a busy disk is slower than a beat
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -93,32 +92,40 @@ class Store:
             problem = f'there is no study "{name}" in this store'
             hint = f"it has {', '.join(self.study_names()) or 'none yet: contilab plan MANIFEST writes one'}"
             raise UsageError(str(self.root), problem, hint=hint)
-        return _parsed(self.layout.plan(name, k), study_from)
+        return parsed(self.layout.plan(name, k), study_from)
 
     def plans(self, name: str) -> list[Study]:
         """Return every plan of the study *name*, the current one last; those that this version cannot read raise StoreError."""
         ks = numbers(names(self.layout.plans(name)), ".json")
-        return [_parsed(self.layout.plan(name, k), study_from) for k in ks]
+        return [parsed(self.layout.plan(name, k), study_from) for k in ks]
 
     def studies(self) -> dict[str, Study]:
-        """Return the current plan of every study by name."""
-        return {name: self.study(name) for name in self.study_names()}
+        """Return the current plan of every study by name, but for those that `unreadable_studies` names."""
+        return readable(self.study_names(), self.study)
 
     def group_ids(self) -> list[str]:
         """Return the sorted addresses of all groups."""
         return addresses(names(self.layout.groups), ".json")
 
     def group(self, gid: str) -> tuple[str, ...]:
-        """Return the addresses of the runs of a group, sorted."""
-        return _parsed(self.layout.group(gid), _rids)
+        """Return the addresses of the runs of a group, sorted; StoreError if the file is not what its name says."""
+        return parsed(self.layout.group(gid), lambda value: rids_of(value, gid))
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Return the runs of every group."""
-        return {gid: self.group(gid) for gid in self.group_ids()}
+        """Return the runs of every group, but for those that `unreadable_groups` names."""
+        return readable(self.group_ids(), self.group)
+
+    def unreadable_studies(self) -> list[Fault]:
+        """Return what is wrong with each current plan that cannot be read; all others are worked on."""
+        return list(faults(self.study_names(), self.study))
+
+    def unreadable_groups(self) -> list[Fault]:
+        """Return what is wrong with each group that cannot be read; all others are worked on."""
+        return list(faults(self.group_ids(), self.group))
 
     def run(self, rid: str) -> Run:
-        """Return a planned run; StoreError if it is not there or not readable by this version."""
-        return _parsed(self.layout.run(rid), run_from)
+        """Return a planned run; StoreError if it is not there, not readable by this version or not what its name says."""
+        return parsed(self.layout.run(rid), lambda spec: run_named(spec, rid))
 
     def taken(self) -> set[str]:
         """Return the runs that have something under their result name, complete or damaged: none of them is open."""
@@ -157,7 +164,7 @@ class Store:
     def mismatches(self) -> list[dict[str, Any]]:
         """Return the records of attempts that disagree about one run."""
         found = (read_table(self.layout.mismatches / name) for name in names(self.layout.mismatches))
-        return [record for record in found if {"rid", "found"} <= record.keys()]
+        return [record for record in found if isinstance(record.get("rid"), str) and "found" in record]
 
     def add_runner(self, uuid: str, facts: Mapping[str, Any]) -> None:
         """Write down who a runner is (host, image, start), for people."""
@@ -225,6 +232,7 @@ def _opened(root: Path, path: Path, data: bytes) -> Store:
         facts = json.loads(data)
         found = facts["format"]
         if found == FORMAT:
+            _refuse_misplaced(Layout(root))
             return Store(root, _seconds(facts["ttl_s"]), _seconds(facts["beat_s"]))
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(str(path), "the file is damaged", hint=f"a store says {FORMAT} here") from error
@@ -232,25 +240,15 @@ def _opened(root: Path, path: Path, data: bytes) -> Store:
     raise StoreError(str(path), problem, hint="use the version of contilab that made this store, or another store")
 
 
+def _refuse_misplaced(layout: Layout) -> None:
+    """Refuse a store where something else lies in the place of one of its directories."""
+    for directory in layout.directories:
+        if os.path.lexists(directory) and not directory.is_dir():
+            raise StoreError(str(directory), "this is no directory", hint="move it away, then try again")
+
+
 def _seconds(value: Any) -> float:
     seconds = float(value)
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{value} is no time")
     return seconds
-
-
-def _rids(value: Any) -> tuple[str, ...]:
-    if not (isinstance(value, list) and all(isinstance(rid, str) for rid in value)):
-        raise ValueError("it is no list of runs")
-    return tuple(value)
-
-
-def _parsed(path: Path, parse: Callable[[Any], T]) -> T:
-    data = read_bytes(path)
-    if data is None:
-        raise StoreError(str(path), "the file is not there", hint="plan the study again: contilab plan MANIFEST")
-    try:
-        return parse(json.loads(data))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        problem = f"this version cannot read the file: {error}"
-        raise StoreError(str(path), problem, hint="use the version of contilab that wrote it") from error

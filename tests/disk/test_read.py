@@ -1,24 +1,30 @@
 """Claims about reading what others write and remove."""
 
 import errno
-from pathlib import Path
+import os
 
 import pytest
 
-from contilab.disk.read import names, read_bytes, read_table
+from contilab.disk.read import beginning, names, read_bytes, read_file, read_table
 
 
-def stale(times, answer):
-    """Return a reader that meets a stale handle *times* times, then gives *answer*; and the list of its calls."""
-    calls = []
+@pytest.fixture
+def stale(monkeypatch):
+    """Let the next files that are read meet a stale handle some times; return the list of calls."""
 
-    def read(path):
-        calls.append(path)
-        if len(calls) <= times:
-            raise OSError(errno.ESTALE, "stale file handle")
-        return answer
+    def install(times):
+        opened, calls = os.open, []
 
-    return read, calls
+        def open_(path, flags):
+            calls.append(path)
+            if len(calls) <= times:
+                raise OSError(errno.ESTALE, "stale file handle")
+            return opened(path, flags)
+
+        monkeypatch.setattr(os, "open", open_)
+        return calls
+
+    return install
 
 
 class TestReading:
@@ -45,26 +51,55 @@ class TestReading:
         assert read_table(tmp_path) == {}
 
     @pytest.mark.parametrize(
-        ("data", "table"), [(b'{"a": 1}', {"a": 1}), (b'{"a": ', {}), (b"[1]", {}), (b"", {}), (b"\xff", {})]
+        ("data", "table"),
+        [(b'{"a": 1}', {"a": 1}), (b'{"a": ', {}), (b"[1]", {}), (b"", {}), (b"\xff", {}), (b"[" * 100_000, {})],
     )
     def test_table(self, tmp_path, data, table):
-        """Half a JSON file, or one that holds no object, is an empty table."""
+        """Half a JSON file, one that holds no object, or one that is nested too deeply, is an empty table."""
         (tmp_path / "file").write_bytes(data)
 
         assert read_table(tmp_path / "file") == table
 
-    def test_stale_handle_is_opened_again(self, tmp_path, monkeypatch):
+    def test_pipe(self, tmp_path):
+        """A pipe that somebody left there is empty, and nobody waits for its writer."""
+        os.mkfifo(tmp_path / "pipe")
+
+        assert read_bytes(tmp_path / "pipe") == b""
+
+    def test_beginning(self, tmp_path):
+        """Of a huge file only so much is read as was asked for."""
+        (tmp_path / "huge").write_bytes(b"abc")
+        os.truncate(tmp_path / "huge", 2**40)
+
+        assert beginning(tmp_path / "huge", 4) == b"abc\0"
+
+    @pytest.mark.parametrize("kind", ["directory", "loop", "below a file"])
+    def test_something_else(self, tmp_path, kind):
+        """What is no file, but in the place of one, is none."""
+        path = tmp_path / "name"
+        if kind == "directory":
+            path.mkdir()
+        elif kind == "loop":
+            path.symlink_to("name")
+        else:
+            path.touch()
+            path = path / "name"
+
+        assert read_file(path) is None
+        assert read_table(path) == {}
+
+    def test_stale_handle_is_opened_again(self, tmp_path, stale):
         """A stale handle is tried again and then read."""
-        reader, calls = stale(2, b"content")
-        monkeypatch.setattr(Path, "read_bytes", reader)
+        (tmp_path / "name").write_bytes(b"content")
+        calls = stale(2)
 
         assert read_bytes(tmp_path / "name") == b"content"
         assert len(calls) == 3
 
-    def test_stale_for_good_is_gone(self, tmp_path, monkeypatch):
+    def test_stale_for_good_is_gone(self, tmp_path, stale):
         """A handle that stays stale means that the file is gone."""
-        reader, calls = stale(99, b"content")
-        monkeypatch.setattr(Path, "read_bytes", reader)
+        (tmp_path / "name").write_bytes(b"content")
+        calls = stale(99)
 
         assert read_bytes(tmp_path / "name") is None
         assert len(calls) == 3

@@ -83,6 +83,26 @@ def ends(root):
     return [json.loads(path.read_text())["kind"] for path in sorted((root / "claims").glob("*/*.end"))]
 
 
+def checkpointed(root, interrupted):
+    """Stop the group with two checkpoints behind it; who goes on with it keeps none (which is slow on a busy disk)."""
+    enqueue(root, MANIFEST.replace("3600", "0"))
+    interrupted(root, 4)
+    enqueue(root, MANIFEST)
+
+
+def refusing(monkeypatch, times):
+    """Let the engine miss a file of the first checkpoints that it is given."""
+    real, left = training.train, [None] * times
+
+    def train(runs, execution, watch, *, resume=None, **rest):
+        if resume and left:
+            left.pop()
+            resume = {name: data for name, data in resume.items() if not name.startswith(runs[0].rid)}
+        return real(runs, execution, watch, resume=resume, **rest)
+
+    monkeypatch.setattr(training, "train", train)
+
+
 class TestResume:
     """A runner that follows another one."""
 
@@ -100,8 +120,7 @@ class TestResume:
 
     def test_damaged(self, root, interrupted):
         """The newest checkpoint damaged, the one before it is used, and both are named in the log."""
-        enqueue(root, MANIFEST.replace("3600", "0"))
-        interrupted(root, 4)
+        checkpointed(root, interrupted)
         old, new = sorted((root / "work").glob("*/1/ckpt-*"), key=lambda path: int(path.name[5:]))
         (new / "state.json").write_bytes(b"")
         verdict, log = logged(root)
@@ -122,19 +141,65 @@ class TestResume:
         assert "resumed" not in log
 
     def test_refused(self, root, interrupted, monkeypatch):
-        """A checkpoint that does not fit what is trained is told of, and training begins anew."""
-        real = training.train
-
-        def train(runs, execution, watch, *, resume=None, **rest):
-            files = {name: data for name, data in (resume or {}).items() if not name.startswith(runs[0].rid)}
-            return real(runs, execution, watch, resume=files if resume else None, **rest)
-
+        """A checkpoint that does not fit what is trained is told of, and training begins anew; the result says so."""
         interrupted(root, 2)
-        monkeypatch.setattr(training, "train", train)
+        refusing(monkeypatch, times=1)
         verdict, log = logged(root)
+        env = json.loads(next((root / "results").glob("*/env.json")).read_text())
 
         assert verdict.code == 0
         assert "it is missing" in log["checkpoint_refused"]["reason"]
+        assert log["checkpoint_refused"]["used"] == "none, begins anew"
+        assert "it is missing" in env["checkpoints_passed_over"][0]["reason"]
+        assert "resumed" not in log
+        assert "kept from" not in env["threads"]["reason"]
+
+    @pytest.mark.parametrize("times", [1, 2])
+    def test_one_after_the_other(self, root, interrupted, monkeypatch, tmp_path, times):
+        """The newest checkpoint refused, the one before it is tried, at last none; the bits are the same each time."""
+        shutil.copytree(root, tmp_path / "calm")
+        run(Order(tmp_path / "calm"), StopFlag(), Lines())
+        checkpointed(root, interrupted)
+        old, new = sorted(int(path.name[5:]) for path in (root / "work").glob("*/1/ckpt-*"))
+        refusing(monkeypatch, times=times)
+        with structlog.testing.capture_logs() as log:
+            verdict = run(Order(root), StopFlag(), Lines())
+        refused = [(entry["step"], entry["used"]) for entry in log if entry["event"] == "checkpoint_refused"]
+        resumed = [entry["step"] for entry in log if entry["event"] == "resumed"]
+        env = json.loads(next((root / "results").glob("*/env.json")).read_text())
+        passed_over = [one["checkpoint"] for one in env["checkpoints_passed_over"]]
+
+        assert verdict.code == 0
+        assert refused == [(new, f"step {old}"), (old, "none, begins anew")][:times]
+        assert resumed == [old][: 2 - times]
+        assert passed_over == [f"step {step} of attempt 1" for step in (new, old)][:times]
+        assert tensors(root) == tensors(tmp_path / "calm")
+
+    def test_refused_before_it_is_loaded(self, root, interrupted):
+        """So is one without the name of the machine that wrote it: a checkpoint of another version."""
+        checkpointed(root, interrupted)
+        old, new = sorted((root / "work").glob("*/1/ckpt-*"), key=lambda path: int(path.name[5:]))
+        manifest = json.loads((new / "MANIFEST.json").read_text())
+        del manifest["files"]["machine.json"]
+        (new / "MANIFEST.json").write_text(json.dumps(manifest))
+        verdict, log = logged(root)
+
+        assert verdict.code == 0
+        assert log["checkpoint_refused"]["used"] == f"step {int(old.name[5:])}"
+        assert log["resumed"]["step"] == int(old.name[5:])
+
+    def test_passed_over_by_a_predecessor(self, root, interrupted, monkeypatch):
+        """What an attempt passed over stands in the result too when another one goes on from its checkpoints."""
+        interrupted(root, 2)
+        with monkeypatch.context() as patch:
+            refusing(patch, times=1)
+            interrupted(root, 4)
+        verdict, log = logged(root)
+        env = json.loads(next((root / "results").glob("*/env.json")).read_text())
+
+        assert verdict.code == 0
+        assert "checkpoint_refused" not in log
+        assert "it is missing" in env["checkpoints_passed_over"][0]["reason"]
 
     def test_another_machine(self, root, interrupted, monkeypatch):
         """On another machine training goes on all the same, and the result says that its circumstances changed."""

@@ -208,6 +208,21 @@ class TestFailures:
         assert ended(root).code == 5
         assert ends(root) == ["env"]
 
+    @pytest.mark.parametrize("error", [NO_SPACE, ZeroDivisionError("by zero")], ids=["of the disk", "of training"])
+    def test_not_even_its_end(self, root, broken, monkeypatch, error):
+        """Where not even the end of an attempt can be written it looks like a crash, and the runner ends: exit code 5."""
+        broken(dict.fromkeys(["naive", "joint", "ewc", "er"], error))
+
+        def refuse(*args, **kwargs):
+            raise NO_SPACE
+
+        monkeypatch.setattr("contilab.store.claim.put_new", refuse)
+        verdict = ended(root)
+
+        assert verdict.code == 5
+        assert "No space left" in " ".join(fault.problem for fault in verdict.faults)
+        assert (len(claims(root)), ends(root)) == (1, [])
+
     def test_publish_that_cannot_be_written(self, root, monkeypatch):
         """A disk that fails while results are written is a fault of the environment too."""
 
@@ -292,6 +307,42 @@ class TestFailures:
         assert (verdict.code, verdict.done) == (3, 6)
         assert "2 of the planned runs are in no group" in verdict.faults[0].problem
         assert ended(root).code == 0
+
+    @pytest.mark.parametrize("what", ["groups", "studies"])
+    def test_damaged_file(self, root, what):
+        """One damaged group or plan stops nobody: it is named, all else is trained, exit code 3; planned again, all is done."""
+        enqueue(root, MANIFEST.replace('"small"', '"other"').replace("[0, 1]", "[7]"))
+        path = next((root / "groups").iterdir()) if what == "groups" else root / "studies" / "other" / "1.json"
+        path.write_text('["half')
+        verdict = ended(root)
+        path.unlink()
+        enqueue(root, MANIFEST)
+        enqueue(root, MANIFEST.replace('"small"', '"other"').replace("[0, 1]", "[7]"))
+
+        assert verdict.code == 3
+        assert verdict.faults[0].place == str(path)
+        assert "move it away and plan the study again" in verdict.faults[0].hint
+        assert verdict.done in {"groups": (10, 11), "studies": (8,)}[what]
+        assert ended(root).code == 0
+
+    def test_something_else_in_its_place(self, root):
+        """A file where the claims of a group should be stops that group only: exit code 3, and a way out."""
+        gid = open_store(root).group_ids()[0]
+        (root / "claims" / gid).write_text("")
+        verdict = ended(root)
+        (root / "claims" / gid).unlink()
+
+        assert (verdict.code, verdict.done) == (3, 6)
+        assert verdict.faults[0].place == str(root / "claims" / gid)
+        assert verdict.faults[0].hint == "move it away, then run again"
+        assert ended(root).code == 0
+
+    def test_damaged_plan_alone(self, root):
+        """Where no plan can be read the runner does not start."""
+        (root / "studies" / "small" / "1.json").write_text("{")
+
+        with pytest.raises(StoreError, match=r"1\.json: this version cannot read the file"):
+            ended(root)
 
     def test_damaged_result(self, root):
         """A damaged result is named, not counted and never overwritten: exit code 3."""
@@ -393,12 +444,12 @@ class TestIdle:
 
     @pytest.fixture
     def waiting(self, root):
-        """Wait for work for a moment, with all work done, and return what is logged."""
+        """Wait for work for half a second, with all work done, and return what is logged."""
 
         def wait():
             ended(root)
             with structlog.testing.capture_logs() as log:
-                ended(root, wait=True, max_seconds=0.05)
+                ended(root, wait=True, max_seconds=0.5)
             return {entry["event"]: entry for entry in log}
 
         return wait
@@ -436,6 +487,18 @@ class TestStop:
         assert (verdict.code, verdict.done) == (143, 0)
         assert ends(root) == ["released"]
         assert ended(root).code == 0
+
+    def test_end_of_a_cancelled_group(self, root, monkeypatch):
+        """A runner that cannot even write that its group was cancelled ends with exit code 5, too."""
+
+        def refuse(*args, **kwargs):
+            raise NO_SPACE
+
+        monkeypatch.setattr("contilab.store.claim.Claim.is_cancelled", lambda _: True)
+        monkeypatch.setattr("contilab.store.claim.put_new", refuse)
+
+        assert ended(root).code == 5
+        assert len(claims(root)) == 1
 
     def test_taken_over(self, root, monkeypatch):
         """An attempt that another runner has followed ends as superseded, and is nobody's failure."""

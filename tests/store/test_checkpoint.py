@@ -54,7 +54,7 @@ def failing(monkeypatch):
         write_synced(path, data)
 
     monkeypatch.setattr("contilab.store.checkpoint.write_synced", write)
-    monkeypatch.setattr("contilab.store.claim.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("contilab.store.checkpoint.PAUSE_SECONDS", 0.0)
     return left
 
 

@@ -115,13 +115,38 @@ class TestClaimNext:
 
         assert len(first) > 3
 
-    def test_pause(self, tmp_path):
-        """Polls come every 5 s with jitter, and more often where the TTL is short."""
-        slow = Claimer(create_store(tmp_path / "slow", 120), runner="r", versions={})
-        fast = Claimer(create_store(tmp_path / "fast", 2), runner="r", versions={})
+    @pytest.mark.parametrize(("ttl_s", "longest"), [(120, 5.0), (2, 0.5)])
+    def test_pause(self, tmp_path, ttl_s, longest):
+        """Polls become rarer, up to one in 5 s with jitter, or in a quarter of a short TTL."""
+        runner = Claimer(create_store(tmp_path, ttl_s), runner="r", versions={})
+        pauses = [runner.pause_seconds() for _ in range(50)]
 
-        assert all(3.75 <= slow.pause_seconds() <= 6.25 for _ in range(50))
-        assert all(0.375 <= fast.pause_seconds() <= 0.625 for _ in range(50))
+        assert pauses[0] <= 1.25 * 0.25
+        assert all(0.75 * longest <= pause <= 1.25 * longest for pause in pauses[10:])
+
+    @pytest.mark.parametrize("change", ["ended", "followed", "won"])
+    def test_pause_after_a_change(self, plan, claimer, finish, change):
+        """An idle runner polls rarely while nothing happens, and looks again soon after a group changed or a claim was won."""
+        planned = plan(groups=2, ttl_s=60.0)
+        owner, idle = claimer(planned), claimer(planned, "idle")
+        first, second = owner.claim_next(), owner.claim_next()
+        for _ in range(10):
+            idle.claim_next()
+            idle.pause_seconds()
+        before = idle.pause_seconds()
+        if change == "ended":
+            finish(first)
+        else:
+            first.end("released")
+        if change == "followed":
+            owner.claim_next()
+        found = idle.claim_next()
+        after = idle.pause_seconds()
+        second.close()
+
+        assert isinstance(found, Claim) == (change == "won")
+        assert before > 1.0
+        assert after < 0.5
 
     def test_locked_by_a_paused_peer(self, plan, claimer, monkeypatch):
         """A group whose lock stays busy is left alone for 2 TTL; then the runner goes on without the lock."""

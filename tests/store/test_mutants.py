@@ -48,8 +48,8 @@ PIECEWISE = """        final.mkdir()
 BY_TIME = """            import time
 
             return time.time() - path.stat().st_mtime > self._ttl_s
-            beat = path.read_bytes()"""
-BY_NUMBER = """            beat = path.read_bytes()
+            beat = beginning(path, READ_BYTES)"""
+BY_NUMBER = """            beat = beginning(path, READ_BYTES)
             try:
                 import json
 
@@ -110,7 +110,7 @@ MUTANTS = (
         (
             (
                 "store/observer.py",
-                "            beat = path.read_bytes()",
+                "            beat = beginning(path, READ_BYTES)",
                 BY_TIME,
             ),
         ),
@@ -120,7 +120,7 @@ MUTANTS = (
         "stale by process number",
         (
             ("store/heartbeat.py", '{"runner": runner}', '{"runner": runner, "pid": os.getpid()}'),
-            ("store/observer.py", "            beat = path.read_bytes()", BY_NUMBER.rstrip("\n") + "  #"),
+            ("store/observer.py", "            beat = beginning(path, READ_BYTES)", BY_NUMBER.rstrip("\n") + "  #"),
             ("store/observer.py", "from collections.abc", "import os\nfrom collections.abc"),
         ),
         ("store/test_namespaces.py::TestNamespaces::test_living",),

@@ -1,7 +1,7 @@
 """Claims about staleness on the observer's own clock."""
 
 import errno
-from pathlib import Path
+import os
 
 import pytest
 
@@ -62,6 +62,16 @@ class TestObserver:
 
         assert said == [False, False, False, False, False, True]
 
+    def test_directory_instead_of_a_beat(self, clock, tmp_path):
+        """What is no beat at all is none, so that nobody waits for it for ever."""
+        assert looks(Observer(10, clock=clock), clock, tmp_path, [0, 5, 10]) == [False, False, True]
+
+    def test_huge(self, clock, beat):
+        """A beat that is a huge file is not read whole."""
+        os.truncate(beat, 2**40)
+
+        assert looks(Observer(10, clock=clock), clock, beat, [0, 5, 10]) == [False, False, True]
+
     def test_no_beat_yet(self, clock, tmp_path):
         """A missing beat is a good read."""
         assert looks(Observer(10, clock=clock), clock, tmp_path / "none", [0, 5, 10]) == [False, False, True]
@@ -70,15 +80,14 @@ class TestObserver:
     def test_faults_are_no_reads(self, clock, beat, monkeypatch, number):
         """A disk that does not answer proves nothing."""
         observer = Observer(10, clock=clock)
-        read = Path.read_bytes
         said = looks(observer, clock, beat, [0])
 
-        def faulty(path):
+        def faulty(path, at_most):
             raise OSError(number, "fault")
 
-        monkeypatch.setattr(Path, "read_bytes", faulty)
-        said += looks(observer, clock, beat, [5, 10, 15])
-        monkeypatch.setattr(Path, "read_bytes", read)
+        with monkeypatch.context() as patch:
+            patch.setattr("contilab.store.observer.beginning", faulty)
+            said += looks(observer, clock, beat, [5, 10, 15])
         said += looks(observer, clock, beat, [20, 21])
 
         assert said == [False, False, False, False, False, True]

@@ -143,21 +143,54 @@ class TestPlanned:
 
     @pytest.mark.parametrize("text", ["[[1]]", '"abc"', "{}", "3"])
     def test_damaged_group(self, plan, text):
-        """A group file that is no list of runs is refused and named."""
-        planned = plan()
-        planned.store.layout.group(planned.gids[0]).write_text(text)
+        """A group file that is no list of runs is refused and named, and all others are there."""
+        planned = plan(groups=2)
+        path = planned.store.layout.group(planned.gids[0])
+        path.write_text(text)
 
         with pytest.raises(StoreError, match="it is no list of runs"):
-            planned.store.groups()
+            planned.store.group(planned.gids[0])
+        assert list(planned.store.groups()) == [planned.gids[1]]
+        assert [fault.place for fault in planned.store.unreadable_groups()] == [str(path)]
+
+    @pytest.mark.parametrize("what", ["group", "run"])
+    def test_content_of_another_name(self, plan, what):
+        """A group or run under the name of another is refused: its results would stand under a name that lies."""
+        planned = plan(groups=2)
+        layout = planned.store.layout
+        place, names = (layout.group, planned.gids) if what == "group" else (layout.run, planned.rids)
+        place(names[0]).write_bytes(place(names[1]).read_bytes())
+
+        with pytest.raises(StoreError, match=f"it holds another {what} than its name says"):
+            getattr(planned.store, what)(names[0])
+
+    @pytest.mark.parametrize("kind", ["directory", "loop", "deep"])
+    def test_no_file(self, plan, kind):
+        """So is what is no readable file at all."""
+        planned = plan()
+        path = planned.store.layout.run(planned.rids[0])
+        path.unlink()
+        if kind == "directory":
+            path.mkdir()
+        elif kind == "loop":
+            path.symlink_to(path.name)
+        else:
+            path.write_bytes(b"[" * 100_000)
+
+        with pytest.raises(StoreError, match="cannot"):
+            planned.store.run(planned.rids[0])
 
     @pytest.mark.parametrize("text", ["[]", "3", "null", '{"v": "contilab.study/1"}'])
     def test_damaged_study(self, plan, text):
-        """So is the file of a study that is no study."""
+        """So is the file of a study that is no study; the other studies are there."""
         planned = plan()
+        planned.store.add_study(replace(planned.study, name="other"))
         planned.store.layout.plan("study", 2).write_text(text)
 
         with pytest.raises(StoreError, match=r"2\.json: this version cannot read the file"):
-            planned.store.studies()
+            planned.store.study("study")
+        assert list(planned.store.studies()) == ["other"]
+        assert [fault.place for fault in planned.store.unreadable_studies()] == [str(planned.store.layout.plan("study", 2))]
 
     def test_study_round_trip(self, plan):
         """The current plan of a study equals the one written."""

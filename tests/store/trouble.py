@@ -58,14 +58,14 @@ def _repeated(action, number, is_due):
 
 
 def _stale():
-    read, is_due = Path.read_bytes, _nth(3)
+    opened, is_due = os.open, _nth(3)
 
-    def read_bytes(path):
-        if is_due():
+    def open_(path, flags, *rest, **settings):
+        if flags & os.O_NONBLOCK and is_due():  # as all of the store is read
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
-        return read(path)
+        return opened(path, flags, *rest, **settings)
 
-    Path.read_bytes = read_bytes
+    os.open = open_
 
 
 def _old_listings():
