@@ -21,6 +21,7 @@ from contilab.cli.retry import retry
 from contilab.cli.run import run
 from contilab.cli.schema import schema
 from contilab.cli.status import status
+from contilab.cli.verify import verify
 
 app = typer.Typer(
     name="contilab",
@@ -62,6 +63,7 @@ app.command("report")(report)
 app.command("metrics")(metrics)
 app.command("bundle")(bundle)
 app.command("verify-bundle")(verify_bundle)
+app.command("verify")(verify)
 app.command("list")(list_)
 app.command("schema")(schema)
 app.command("doctor")(doctor)

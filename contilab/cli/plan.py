@@ -41,6 +41,8 @@ def plan(
         *(_estimates(planned.estimate) if dry_run else ()),
     ]
     typer.echo(columns(rows))
+    for cell in planned.left_out:
+        typer.echo(f"left out: {cell}", err=True)
     if not dry_run:
         typer.echo("contilab run trains it" if planned.done < planned.runs else f"contilab report {planned.name} shows it")
 

@@ -1,6 +1,6 @@
 """Merge the levels of settings, later wins, and keep where each value came from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, NamedTuple
 
@@ -33,11 +33,15 @@ class Given(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """The settings of one cell: plain tables, the origin of each value by dotted key, and the faults found on the way."""
+    """The settings of one cell: plain tables, the origin of each value by dotted key, and the faults found on the way.
+
+    *undefined*: that the scenario does not know the method at all, which is no fault if another preset's does.
+    """
 
     tables: dict[str, dict[str, Any]]
     origins: dict[str, str]
     faults: list[Fault]
+    undefined: Fault | None = None
 
 
 class Rules(NamedTuple):
@@ -93,7 +97,10 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
         merged.faults.extend(_contradictions(rules, merged.tables))
     if merged.tables.get("memory", {}).get("batch") == "train":  # the word and its number are one run
         merged.tables["memory"]["batch"] = merged.tables["train"]["batch"]
-    return merged
+    scenario = merged.tables["benchmark"].get("scenario", "")
+    if merged.faults or scenario in entry.scenarios:
+        return merged
+    return merged._replace(undefined=_undefined(rules, "matrix.method", method, scenario, entry.scenarios))
 
 
 def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str, ...]]) -> dict[str, Given]:
@@ -108,7 +115,7 @@ def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[
     method = tables["method"]
     return [
         *(_unfit(rules, method["name"], tables["memory"]) if "memory" in tables else ()),
-        *_undefined(rules, method, tables["benchmark"]["scenario"]),
+        *_narrowed(rules, method, tables["benchmark"]["scenario"]),
         *(fault for kind in PLUGINS for fault in _refusal(rules, kind, tables[kind])),
     ]
 
@@ -127,22 +134,22 @@ def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
     return faults
 
 
-def _undefined(rules: Rules, method: Mapping[str, Any], scenario: str) -> list[Fault]:
-    """Return the faults of a *method*, or of choices of its settings, that are not defined in the *scenario*."""
+def _narrowed(rules: Rules, method: Mapping[str, Any], scenario: str) -> list[Fault]:
+    """Return the faults of choices of a *method*'s settings that are not defined in the *scenario*."""
     name, entry = method["name"], rules.menu.entry("method", method["name"])
-    asked = [("matrix.method", name, entry.scenarios)]
-    for key, choices in entry.narrowed.items():
-        value = method[key]
-        asked.append((f"method.{key}", f'{key} = "{value}" of {name}', choices.get(value, entry.scenarios)))
     return [
-        Fault(
-            f"{rules.place}: {place}",
-            f"{what} is not defined in the {scenario}-incremental scenario",
-            f"it is in {names(accepted)}; leave it out of this preset's study",
-        )
-        for place, what, accepted in asked
-        if scenario not in accepted
+        _undefined(rules, f"method.{key}", f'{key} = "{method[key]}" of {name}', scenario, choices[method[key]])
+        for key, choices in entry.narrowed.items()
+        if scenario in entry.scenarios and scenario not in choices.get(method[key], entry.scenarios)
     ]
+
+
+def _undefined(rules: Rules, place: str, what: str, scenario: str, accepted: Sequence[str]) -> Fault:
+    return Fault(
+        f"{rules.place}: {place}",
+        f"{what} is not defined in the {scenario}-incremental scenario",
+        f"it is in {names(accepted)}; leave it out of this preset's study",
+    )
 
 
 def _filled(merged: Merged, rules: Rules, keys: Mapping[str, Key], given: Mapping[str, Given]) -> dict[str, Any]:

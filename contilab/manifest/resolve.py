@@ -36,10 +36,14 @@ class ResolvedCell(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """A valid manifest: the name of its study, and its cells in the order of the manifest."""
+    """A valid manifest: the name of its study, and its cells in the order of the manifest.
+
+    *left_out*: methods that the scenario of a preset does not know, while another preset's does, in one sentence part each.
+    """
 
     name: str
     cells: tuple[ResolvedCell, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def resolve(text: str, *, place: str, values: Sequence[str], menu: Menu) -> Resolved:
@@ -57,7 +61,7 @@ def resolve(text: str, *, place: str, values: Sequence[str], menu: Menu) -> Reso
     faults = [*line.faults, *doubled(written, place), *faults, *clashes(document, line.settings, place)]
     if faults or valid is None:
         raise ManifestError(faults)
-    return Resolved(valid["name"], _cells(valid, profile, rules(menu, place), place))
+    return Resolved(valid["name"], *_cells(valid, profile, rules(menu, place), place))
 
 
 def _profile(document: Mapping[str, Any]) -> Profile:
@@ -85,16 +89,24 @@ def _validated(
         return None, faults_of(error, model, where, owners_of(menu, used))
 
 
-def _cells(document: Mapping[str, Any], profile: Profile, rules: Rules, place: str) -> tuple[ResolvedCell, ...]:
-    """Return the cells, each once: some become equal because they leave out a setting that varies."""
+def _cells(
+    document: Mapping[str, Any], profile: Profile, rules: Rules, place: str
+) -> tuple[tuple[ResolvedCell, ...], tuple[str, ...]]:
+    """Return the cells, each once: some become equal because they leave out a setting that varies; and what was left out."""
     cells: dict[str, ResolvedCell] = {}
     faults: dict[Fault, None] = {}
+    undefined: dict[tuple[str, str], Fault] = {}
     for cell, merged in _every_cell(document, profile, rules, place):
         faults |= dict.fromkeys(merged.faults)
+        if merged.undefined is not None:
+            undefined[cell.method, cell.preset] = merged.undefined
+            continue
         cells.setdefault(json.dumps([cell.preset, cell.method, cell.settings], sort_keys=True, default=str), cell)
+    kept = {cell.method for cell in cells.values()}
+    faults |= dict.fromkeys(fault for (method, _), fault in undefined.items() if method not in kept)
     if faults:
         raise ManifestError(list(faults))
-    return tuple(cells.values())
+    return tuple(cells.values()), tuple(f"{fault.problem}: not in {preset}" for (_, preset), fault in undefined.items())
 
 
 def _every_cell(

@@ -28,7 +28,8 @@ class Planned(NamedTuple):
     """What a plan has and what it adds (or would add, in a dry run).
 
     *runs*: of the study, each once. *done*: those with a result. *new_runs*, *new_groups*: not in the store before.
-    *number*: of this plan among those of its study, 0 in a dry run. *estimate*: of the runs without a result.
+    *number*: of this plan among those of its study, 0 in a dry run. *estimate*: of the runs without a result. *left_out*: cells
+    whose scenario does not know their method.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Planned(NamedTuple):
     new_groups: int
     number: int
     estimate: Estimate
+    left_out: tuple[str, ...] = ()
 
 
 class _Known(NamedTuple):
@@ -85,6 +87,7 @@ def enqueue(
         new_groups=len(new_groups),
         number=number,
         estimate=_estimate(expanded, known, new_groups, menu, _answers(root)),
+        left_out=expanded.left_out,
     )
 
 

@@ -16,12 +16,16 @@ from contilab.spec.study import Cell
 
 
 class Expanded(NamedTuple):
-    """A study's name, its cells in the order of the manifest, each run once by address, and the source of each benchmark."""
+    """A study's name, its cells in the order of the manifest, each run once by address, and the source of each benchmark.
+
+    *left_out*: methods that the scenario of a preset does not know.
+    """
 
     name: str
     cells: tuple[Cell, ...]
     runs: dict[str, Run]
     sources: dict[Benchmark, Source]
+    left_out: tuple[str, ...] = ()
 
 
 def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
@@ -41,7 +45,7 @@ def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
         cells.append(_cell(resolved_cell, {seed: run.rid for seed, run in own.items()}))
         for run in own.values():
             runs.setdefault(run.rid, run)
-    return Expanded(resolved.name, tuple(cells), runs, sources)
+    return Expanded(resolved.name, tuple(cells), runs, sources, resolved.left_out)
 
 
 def _sources(resolved: Resolved, menu: Menu, place: str) -> tuple[dict[Benchmark, Source], list[Fault]]:

@@ -52,3 +52,26 @@ class TestHead:
         )
 
         assert [place for place, _ in found] == ["m.toml: memory", "m.toml: method.head", "m.toml: optim sgd"]
+
+
+class TestMethodOfOtherScenarios:
+    """A method that is not defined in every scenario: icarl has no domain-incremental form."""
+
+    TWO = 'name = "a"\nprofile = "smoke"\n[matrix]\npreset = ["synthetic_class", "synthetic_domain"]\nseed = [0]\nmethod = '
+
+    def test_is_left_out_of_presets_that_do_not_know_it(self):
+        """With a preset that has it, it is trained there, and what is left out is told."""
+        found = resolve(self.TWO + '["naive", "icarl"]', place="m.toml", values=(), menu=catalog_menu())
+
+        assert [(cell.preset, cell.method) for cell in found.cells] == [
+            ("synthetic_class", "naive"),
+            ("synthetic_class", "icarl"),
+            ("synthetic_domain", "naive"),
+        ]
+        assert found.left_out == ("icarl is not defined in the domain-incremental scenario: not in synthetic_domain",)
+
+    def test_is_refused_if_no_preset_knows_it(self):
+        """A study that could not train it at all is a mistake."""
+        assert faults("domain", '["naive", "icarl"]') == [
+            ("m.toml: matrix.method", "icarl is not defined in the domain-incremental scenario")
+        ]

@@ -1,0 +1,1 @@
+"""Published numbers, one table per source, and what compares a study with them."""

@@ -1,0 +1,102 @@
+"""A table of published numbers: cells with their protocol, and bands within which a result must lie.
+
+A table is a TOML file beside this one. `[protocol]` holds settings of all cells by dotted key, `[settings.METHOD]` those of a
+method, `settings.SCENARIO` those of a cell. A cell is [mean] or [mean, spread] in percent. Where a source does not tell a
+setting, `not_stated` says so in words, and its cells are printed without a verdict.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from contilab.errors import UsageError
+
+SCENARIOS = ("task", "domain", "class")
+FOLDER = files("contilab.report.published")
+
+
+class Cell(NamedTuple):
+    """One published mean, in percent, with the settings that it was measured under. sem: None if no spread was published."""
+
+    method: str
+    scenario: str
+    mean: float
+    sem: float | None
+    settings: Mapping[str, Any]
+
+
+class Band(NamedTuple):
+    """Where the mean of *method* must lie, in percent, under *settings*, and why."""
+
+    method: str
+    scenario: str
+    low: float
+    high: float
+    basis: str
+    settings: Mapping[str, Any]
+
+
+class Table(NamedTuple):
+    """What one source published. status: "verified" if it was read there, "recalled" if it is known at second hand."""
+
+    name: str
+    title: str
+    status: Literal["verified", "recalled"]
+    seeds: int
+    spread: Literal["sem", "sd"]
+    not_stated: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    bands: tuple[Band, ...]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all tables."""
+    return tuple(sorted(item.name.removesuffix(".toml") for item in FOLDER.iterdir() if item.name.endswith(".toml")))
+
+
+def read_table(name: str) -> Table:
+    """Return the table *name*; UsageError if there is none."""
+    if name not in names():
+        raise UsageError("against", f"there is no table {name!r}", hint=f"there are {', '.join(names())}")
+    found = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return Table(
+        name=name,
+        title=found["title"],
+        status=found["status"],
+        seeds=found["seeds"],
+        spread=found["spread"],
+        not_stated=tuple(found.get("not_stated", ())),
+        cells=tuple(_cells(found)),
+        bands=tuple(_bands(found)),
+    )
+
+
+def _cells(found: Mapping[str, Any]) -> Iterator[Cell]:
+    root = 1.0 if found["spread"] == "sem" else found["seeds"] ** 0.5
+    for cell in found["cells"]:
+        for scenario in SCENARIOS:
+            if scenario in cell:
+                mean, *spread = cell[scenario]
+                own = cell.get("settings", {}).get(scenario, {})
+                settings = _settings(found, cell["method"], scenario, own)
+                yield Cell(cell["method"], scenario, mean, spread[0] / root if spread else None, settings)
+
+
+def _bands(found: Mapping[str, Any]) -> Iterator[Band]:
+    for band in found.get("bands", ()):
+        for method in band["methods"]:
+            own = [
+                cell.get("settings", {}).get(band["scenario"], {})
+                for cell in found["cells"]
+                if cell["method"] == method and band["scenario"] in cell
+            ]
+            given = {**(own[0] if len(own) == 1 else {}), **band.get("settings", {})}
+            settings = _settings(found, method, band["scenario"], given)
+            low, high = band["between"]
+            yield Band(method, band["scenario"], low, high, band["basis"], settings)
+
+
+def _settings(found: Mapping[str, Any], method: str, scenario: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    shared = found.get("settings", {}).get(method, {})
+    return {**found["protocol"], "benchmark.scenario": scenario, "method.name": method, **shared, **own}
