@@ -36,11 +36,21 @@ OPTIMISERS = {
     "sgd": "contilab.optim.sgd:ENTRY",
 }
 STRATEGIES = {
+    "agem": "contilab.strategies.agem:ENTRY",
+    "cumulative": "contilab.strategies.cumulative:ENTRY",
+    "der": "contilab.strategies.der:ENTRY",
     "derpp": "contilab.strategies.derpp:ENTRY",
     "er": "contilab.strategies.er:ENTRY",
+    "er_ace": "contilab.strategies.er_ace:ENTRY",
     "ewc": "contilab.strategies.ewc:ENTRY",
+    "gdumb": "contilab.strategies.gdumb:ENTRY",
+    "gem": "contilab.strategies.gem:ENTRY",
+    "icarl": "contilab.strategies.icarl:ENTRY",
     "joint": "contilab.strategies.joint:ENTRY",
+    "lwf": "contilab.strategies.lwf:ENTRY",
+    "mas": "contilab.strategies.mas:ENTRY",
     "naive": "contilab.strategies.naive:ENTRY",
+    "si": "contilab.strategies.si:ENTRY",
 }
 
 KINDS = {"benchmark": BENCHMARKS, "model": MODELS, "optim": OPTIMISERS, "method": STRATEGIES}

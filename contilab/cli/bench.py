@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contilab.bench.measure import Measured, Row, Wanted
 
 HEADS = ("members", "batch", "execution", "precision", "compile", "processes", "threads", "samples/s", "spread", "of bound")
+STDOUT = Path("-")
 CREW_BYTES = 2**30  # of memory that each process which trains beside others must find; chosen: three times that of a perceptron
 
 
@@ -64,16 +65,27 @@ def bench(
     budget = thread_budget()
     torch.set_num_threads(budget.count)
     where = choose_device(device).value
-    say(f"threads: {budget.count} ({budget.reason}), device: {where}")
+    tell_people = (lambda _text: None) if json_file == STDOUT else say  # what a program reads holds nothing else
+    tell_people(f"threads: {budget.count} ({budget.reason}), device: {where}")
     wanted = [
         Wanted(Plugin(name=name), count, size, method, where, precisions, compiles, repetitions, seconds)
         for name, count, size in shapes
     ]
-    measured = list(_measured(wanted, budget.count, folder if method == "naive" else None, is_store=store is not None))
+    kept = _Kept(folder if method == "naive" else None, replaces=store is None)  # auto asks for speeds of the plainest method
+    measured = list(_measured(wanted, budget.count, kept, tell_people))
     _write(measured, json_file, plot)
 
 
-def _measured(wanted: Sequence["Wanted"], threads: int, folder: Path | None, *, is_store: bool) -> Iterator["Measured"]:
+class _Kept(NamedTuple):
+    """Where measurements are kept, if anywhere, and whether a new one replaces an old one there."""
+
+    folder: Path | None
+    replaces: bool
+
+
+def _measured(
+    wanted: Sequence["Wanted"], threads: int, kept: _Kept, tell_people: Callable[[str], None]
+) -> Iterator["Measured"]:
     from contilab.bench.bounds import Bounds
     from contilab.bench.crew import crew
     from contilab.bench.measure import measure
@@ -88,19 +100,19 @@ def _measured(wanted: Sequence["Wanted"], threads: int, folder: Path | None, *, 
             found = measure(one, workers)
             most = most.best_of(found.bounds)
             found = found.against(most)
-            say("\n" + _table(found))
-            if folder and not keep(found, folder, replaces=not is_store):
-                say(f"an earlier measurement of this is kept: {folder / (found.shape.address + '.json')}")
+            tell_people("\n" + _table(found))
+            if kept.folder and found.rates and not keep(found, kept.folder, replaces=kept.replaces):
+                tell_people(f"an earlier measurement of this stays: {kept.folder / (found.shape.address + '.json')}")
             yield found
-    if folder:
-        say(f"\nkept for auto in {folder}")
+    if kept.folder:
+        tell_people(f"\nkept for auto in {kept.folder}")
 
 
 def _write(measured: Sequence["Measured"], json_file: Path | None, plot: Path | None) -> None:
     from contilab.bench.table import as_table
 
     text = json.dumps(as_table(measured), indent=1)
-    if json_file == Path("-"):
+    if json_file == STDOUT:
         typer.echo(text)
     elif json_file:
         json_file.write_text(text + "\n", encoding="utf-8")

@@ -588,7 +588,13 @@ class TestBench:
         _, out, _ = cli(*words)
 
         assert kept.read_bytes() == first
-        assert f"an earlier measurement of this is kept: {kept}" in out
+        assert f"an earlier measurement of this stays: {kept}" in out
+
+    def test_json_for_a_program(self, cli):
+        """With - as the file nothing but JSON is printed."""
+        _, out, _ = cli(*self.QUICK, "--members", 1, "--precision", "fp32", "--json", "-")
+
+        assert json.loads(out)["rows"]
 
     @pytest.mark.parametrize(
         "words",
