@@ -144,6 +144,22 @@ seed = [0]
         assert (code, err) == (0, "")
         assert "1, of them 0 done, 1 new" in out
 
+    def test_worked_example_of_the_manual(self, cli, tmp_path, monkeypatch):
+        """The example of manifests/README.md works as written: its program, its import, its manifest."""
+        manual = (Path(__file__).parents[2] / "manifests" / "README.md").read_text(encoding="utf-8")
+        section = manual[manual.index("## Data of your own") :]
+        program, manifest = (section.split(f"```{kind}\n")[1].split("```")[0] for kind in ("python", "toml"))
+        monkeypatch.chdir(tmp_path)
+        exec(program, {})  # noqa: S102 - the manual's own program
+        (tmp_path / "m.toml").write_text(manifest)
+
+        imported = cli("data", "import", "mine", "mine.npz")
+        planned = cli("plan", "m.toml")
+
+        assert "contilab data import mine mine.npz" in section
+        assert (imported[0], planned[0]) == (0, 0)
+        assert "4, of them 0 done, 4 new" in planned[1]
+
     def test_faults_have_their_place(self, cli, tmp_path):
         """Faults in `[benchmark]` are told by their key, with the nearest known one."""
         (tmp_path / "m.toml").write_text(

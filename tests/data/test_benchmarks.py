@@ -35,6 +35,18 @@ AVAILABLE = [pytest.param(name, marks=SKIPS.get(name, ())) for name in FIXED]
 SHIPPED_SHA256 = "ea9bf7270e93dd2817d1c3a96341050bb3c52ddccaf3dbbaa2cd24ca1b4c0c86"
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache that the tests of this file share: each set is converted once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's own cache out of these tests."""
+    monkeypatch.setenv("CONTILAB_CACHE", str(cache))
+
+
 def source(name: str, scenario: str = "class", tasks: int = 3, **values: float) -> Source:
     """Return the source of the benchmark *name*."""
     made = entry("benchmark", name).make(Benchmark(name=name, scenario=scenario, tasks=tasks, **values))
@@ -46,10 +58,9 @@ class TestSources:
     """The benchmarks whose data are known without having them."""
 
     @pytest.mark.parametrize("name", AVAILABLE)
-    def test_stream_is_as_announced(self, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_stream_is_as_announced(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Shape, rows and numbers of samples of the loaded stream are those known beforehand; inputs are finite and scaled."""
         monkeypatch.setenv("CONTILAB_DATA", TEST_DATA or "")
-        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path))
 
         known = source(name)
         made = known.load()
@@ -74,9 +85,8 @@ class TestSources:
         assert domain.head_rows == -(-limited.head_rows // 3)
 
     @pytest.mark.parametrize("name", FIXED)
-    def test_data_of_a_planned_run_are_those_or_none(self, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_data_of_a_planned_run_are_those_or_none(self, name: str) -> None:
         """Given the data a run was planned with, the source is of these; with another digest it is refused."""
-        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path))
         make, spec = entry("benchmark", name).make, Benchmark(name=name, scenario="class", tasks=3)
 
         assert make(spec, make(spec).data).data == make(spec).data
