@@ -24,7 +24,7 @@ from contilab.metrics.table import METRICS, metric
 from contilab.records.record import Record
 
 SERIES = [0.90, 0.50, 0.30, 0.62, 0.80, 0.84, 0.86]
-STREAM = [name for name in METRICS if metric(name).tier == "extended" and name != "lca_10"]
+STREAM = [name for name, place in METRICS.items() if place.startswith("contilab.metrics.stability:")]
 
 
 def stream(rows):

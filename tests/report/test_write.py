@@ -1,5 +1,7 @@
 """How the files of a report are written."""
 
+import sys
+
 import pytest
 
 from contilab.errors import EnvironmentFault
@@ -34,12 +36,17 @@ class TestFiles:
         assert len(written.missing) == 4
 
     def test_without_the_extra_tables_are_still_written(self, store, tmp_path, monkeypatch):
-        """Where matplotlib is missing, results.csv, absent.csv and report.md are there, and a sentence tells the way out."""
-        monkeypatch.setattr("contilab.report.write.find_spec", lambda name: None if name == "matplotlib" else object())
+        """Where none of its packages can be imported, the tables and report.md are there, and a sentence tells the way out."""
+        for name in ("jinja2", "matplotlib", "scipy"):
+            monkeypatch.setitem(sys.modules, name, None)  # what the interpreter does for a package that is not there
         done = write_report(store.root, "tiny", tmp_path)
+        text = (tmp_path / "report.md").read_text()
 
-        assert done.left_out == "report.html and figures need matplotlib: pip install 'contilab[report]'"
+        sentence = "report.html and figures need jinja2 and matplotlib and scipy: pip install 'contilab[report]'"
+        assert done.left_out == sentence
         assert [path.name for path in done.files] == [*TABLES, "report.md"]
+        assert "one Holm family of 3 tests" in text
+        assert r"it needs scipy, which comes with contilab\[report\]" in text
 
     def test_a_folder_that_cannot_be_written(self, new_study, tmp_path):
         """A file where the folder should be gets a sentence with the way out."""

@@ -1,0 +1,157 @@
+"""What features know and keep: linear probes, similarity of representations, their rank, and units that do nothing.
+
+The engine measures with these functions while the features are there, since features are far larger than what they say:
+
+probe_accuracy  float [S, T]  LP[i, j], test accuracy on task j of a ridge probe of the features after stage i
+cka             float [T]     similarity of the features of task j after j and at the end
+effective_rank  float [S]     of the features of 1,000 samples after each stage
+dormant_share   float [S, L]  share of dormant units of each hidden layer after each stage
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from contilab.metrics.contract import Evidence, Metric, Missing
+from contilab.metrics.tensor import measured
+
+DORMANT = 0.025  # of the mean activity of a layer; chosen, as in Sokar 2023
+RIDGE = 1e-3  # of the mean variance of the features; chosen
+
+Array = np.ndarray[Any, Any]
+
+
+def linear_cka(x: Array, y: Array) -> float:
+    """Return norm(Y^T X)^2 / (norm(X^T X) norm(Y^T Y)) of centred columns, Frobenius norms (Kornblith 2019).
+
+    x: [N, D], y: [N, D'], features of the same samples. Missing where one of them is constant.
+
+    >>> x, y = np.array([[1, 0], [0, 1], [1, 1], [2, 0]]), np.array([[1, 1], [0, 2], [2, 1], [1, 0]])
+    >>> round(linear_cka(x, y), 6)
+    0.717137
+    """
+    a, b = _centred(x), _centred(y)
+    scale = np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b)
+    if not scale:
+        raise Missing("the features are constant")
+    return float(np.linalg.norm(b.T @ a) ** 2 / scale)
+
+
+def effective_rank(features: Array) -> float:
+    """Return exp(-sum p ln p), p the singular values of the centred *features* [N, D] as shares (Roy & Vetterli 2007).
+
+    Missing where all features are constant.
+    """
+    return rank_of(np.linalg.svd(_centred(features), compute_uv=False))
+
+
+def rank_of(singular_values: Array) -> float:
+    """Return the effective rank that *singular_values* have.
+
+    >>> round(rank_of(np.array([3.0, 1.0])), 5), round(rank_of(np.array([2.0, 2.0, 2.0])), 5)
+    (1.75477, 3.0)
+    """
+    total = float(np.sum(singular_values))
+    if not total:
+        raise Missing("all singular values are 0")
+    p = singular_values[singular_values > 0] / total
+    return float(np.exp(-np.sum(p * np.log(p))))
+
+
+def dormant_share(activity: Array, threshold: float = DORMANT) -> float:
+    """Return the share of units whose mean absolute *activity* [units] is at most *threshold* of the layer's mean (Sokar 2023).
+
+    A layer that is all zero counts as 1.
+
+    >>> dormant_share(np.array([0.5, 0.0, 0.01, 1.49]))
+    0.5
+    """
+    mean = float(np.mean(activity))
+    return float(np.mean(activity / mean <= threshold)) if mean else 1.0
+
+
+def ridge_probe(features: Array, labels: Array, classes: int) -> tuple[Array, Array]:
+    """Return weights [D, classes] and offsets [classes] of a ridge regression on one-hot *labels* [N] (Alain & Bengio 2017).
+
+    The penalty is 1e-3 tr(X^T X)/d of the centred *features* [N, D]; offsets are not penalised.
+
+    >>> weights, offsets = ridge_probe(np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1]), 2)
+    >>> (np.array([[0.5], [2.5]]) @ weights + offsets).argmax(axis=1).tolist()
+    [0, 1]
+    """
+    x, target = _centred(features), np.eye(classes)[labels]
+    gram = x.T @ x
+    penalty = RIDGE * np.trace(gram) / len(gram)
+    if not penalty:
+        raise Missing("the features are constant")
+    weights = np.linalg.solve(gram + penalty * np.eye(len(gram)), x.T @ (target - target.mean(axis=0)))
+    return weights, target.mean(axis=0) - np.mean(features, axis=0, dtype=np.float64) @ weights
+
+
+def representation_forgetting(probes: Array) -> float:
+    """Return mean_{j<T-1} (LP[j, j] - LP[T-1, j]) of *probes* [T, T] (Davari 2022).
+
+    >>> round(representation_forgetting(np.array([[0.9, 0.5], [0.8, 0.9]])), 6)
+    0.1
+    """
+    return float(np.mean((np.diag(probes) - probes[-1])[:-1]))
+
+
+def _centred(values: Array) -> Array:
+    exact: Array = np.asarray(values, dtype=np.float64)
+    centred: Array = exact - exact.mean(axis=0)
+    return centred
+
+
+def _metric(name: str, tensor: str, read: Callable[[Array], Any], summary: str, *needs: str, **facts: Any) -> Metric:
+    def function(evidence: Evidence) -> float:
+        return float(read(measured(evidence, tensor, "extended")))
+
+    return Metric(name, function, summary, (*needs, "tensors"), tier="extended", **facts)
+
+
+_DAVARI: dict[str, Any] = {"unit": "difference", "paper": "Davari 2022", "higher_is_better": False}
+
+PROBE_ACC = _metric(
+    "probe_acc",
+    "probe_accuracy",
+    lambda probes: np.mean(probes[-1]),
+    "accuracy of a linear probe of the features at the end",
+    paper="Alain & Bengio 2017",
+)
+REPRESENTATION_FORGETTING = _metric(
+    "representation_forgetting",
+    "probe_accuracy",
+    representation_forgetting,
+    "what linear probes lose on earlier tasks",
+    "stages",
+    "two_tasks",
+    **_DAVARI,
+)
+CKA_FINAL = _metric(
+    "cka_final",
+    "cka",
+    lambda cka: np.mean(cka[:-1]),
+    "similarity of the features of a task after it and at the end",
+    "stages",
+    "two_tasks",
+    paper="Kornblith 2019",
+)
+EFFECTIVE_RANK = _metric(
+    "effective_rank",
+    "effective_rank",
+    lambda ranks: ranks[-1],
+    "effective rank of the features at the end",
+    unit="ranks",
+    paper="Roy & Vetterli 2007",
+    higher_is_better=None,
+)
+DORMANT_SHARE = _metric(
+    "dormant_share",
+    "dormant_share",
+    lambda shares: np.mean(shares[-1]),
+    "share of dormant units at the end, averaged over layers",
+    paper="Sokar 2023",
+    higher_is_better=False,
+)

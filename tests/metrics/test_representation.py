@@ -1,0 +1,171 @@
+"""Formulas of features and of parameters, and the metrics that read what the engine measured with them."""
+
+import numpy as np
+import pytest
+
+from contilab.metrics.compute import compute
+from contilab.metrics.contract import Absent, Missing
+from contilab.metrics.landscape import cosine, loss_barrier, pairs_of
+from contilab.metrics.representation import dormant_share, effective_rank, linear_cka, rank_of, ridge_probe
+from contilab.metrics.table import METRICS, metric
+from contilab.records.record import Record
+
+X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
+Y = np.array([[1.0, 1.0], [0.0, 2.0], [2.0, 1.0], [1.0, 0.0]])
+NAN = float("nan")
+MEASURED = {
+    "probe_accuracy": np.array([[0.9, 0.5], [0.8, 0.9]]),
+    "cka": np.array([0.7, 1.0]),
+    "effective_rank": np.array([3.0, 2.5]),
+    "dormant_share": np.array([[0.0, 0.0], [0.5, 0.1]]),
+    "drift": np.array([3.0, 1.0]),
+    "drift_relative": np.array([0.3, 0.1]),
+    "interpolation_loss": np.array([[1.0, 3.0, 2.0]]),
+    "gradient_cosine": np.array([[[1.0, NAN], [NAN, 1.0]], [[1.0, -0.5], [-0.5, 1.0]]]),
+    "few_shot_accuracy": np.array([0.8]),
+    "perplexity": np.array([20.0, 30.0, 40.0]),
+}
+EXPECTED = {
+    "probe_acc": 0.85,
+    "representation_forgetting": 0.1,
+    "cka_final": 0.7,
+    "effective_rank": 2.5,
+    "dormant_share": 0.3,
+    "drift": 2.0,
+    "drift_relative": 0.2,
+    "loss_barrier": 1.5,
+    "grad_cosine": -0.5,
+    "interference": 1.0,
+    "few_shot_recovery": 0.75,
+    "ppl_retention": 0.5,
+}
+
+
+def record(accuracy=((0.9, 0.1), (0.5, 0.9)), **changes):
+    """Return a record of two tasks."""
+    rows = [list(row) for row in accuracy]
+    facts = {"scenario": "task", "tasks": 2, "head_rows": 4, "task_rows": [[0, 1], [2, 3]], "test_samples": [5, 5], "stages": 2}
+    return Record(**{**facts, "accuracy": rows, "baseline": [0.5, 0.5], "accuracy_all_rows": rows, **changes})
+
+
+class TestCka:
+    """Similarity of two sets of features."""
+
+    def test_by_hand(self):
+        """The published check."""
+        assert linear_cka(X, Y) == pytest.approx(0.717137, abs=5e-7)
+
+    @pytest.mark.parametrize("change", [X, 3 * X, X @ np.array([[0.6, -0.8], [0.8, 0.6]]), X + 7])
+    def test_what_it_does_not_see(self, change):
+        """Features are as similar as can be to themselves, scaled, rotated or moved."""
+        assert linear_cka(X, change) == pytest.approx(1.0, abs=1e-12)
+
+    def test_constant_features(self):
+        """Without any variance it is not defined."""
+        with pytest.raises(Missing, match="constant"):
+            linear_cka(X, np.ones((4, 3)))
+
+
+class TestRank:
+    """The effective rank."""
+
+    def test_by_hand(self):
+        """Singular values (3, 1) and (2, 2, 2)."""
+        assert rank_of(np.array([3.0, 1.0])) == pytest.approx(1.75477, abs=5e-6)
+        assert rank_of(np.array([2.0, 2.0, 2.0])) == pytest.approx(3.0, abs=1e-12)
+
+    def test_of_features(self):
+        """Features on a line through anywhere have rank one."""
+        line = np.outer(np.arange(6.0), [1.0, 2.0, 3.0]) + 5
+
+        assert effective_rank(line) == pytest.approx(1.0, abs=1e-6)
+
+    def test_no_variance(self):
+        """Where all singular values are 0 it is not defined."""
+        with pytest.raises(Missing, match="all singular values are 0"):
+            effective_rank(np.ones((4, 2)))
+
+
+class TestUnits:
+    """Units that do nothing."""
+
+    def test_by_hand(self):
+        """Two of four units are below the threshold; at threshold 0 only the one that never fires."""
+        activity = np.array([0.5, 0.0, 0.01, 1.49])
+
+        assert (dormant_share(activity), dormant_share(activity, 0.0)) == (0.5, 0.25)
+
+    def test_a_dead_layer(self):
+        """A layer that is all zero is dormant as a whole."""
+        assert dormant_share(np.zeros(3)) == 1.0
+
+
+class TestProbe:
+    """The ridge probe."""
+
+    def test_it_is_the_least_squares_solution_with_a_penalty(self):
+        """Weights solve the penalised normal equations of centred features; the offsets are those of the means."""
+        rng = np.random.default_rng(0)
+        x, labels = rng.normal(size=(40, 3)) + 2, rng.integers(0, 2, 40)
+        weights, offsets = ridge_probe(x, labels, 2)
+        centred, target = x - x.mean(0), np.eye(2)[labels]
+        penalty = 1e-3 * np.trace(centred.T @ centred) / 3
+        gradient = centred.T @ (x @ weights + offsets - target) + penalty * weights
+
+        assert np.abs(gradient).max() < 1e-9
+        assert np.allclose((x @ weights + offsets).mean(0), target.mean(0))
+
+
+class TestParameters:
+    """Drift, barriers and gradients."""
+
+    def test_barrier_by_hand(self):
+        """The loss in the middle lies 1.5 above the line between the ends; below the line there is none."""
+        assert loss_barrier(np.array([1.0, 3.0, 2.0])) == 1.5
+        assert loss_barrier(np.array([1.0, 0.5, 2.0])) == 0.0
+
+    def test_cosine(self):
+        """Opposed gradients have -1, and a zero gradient has no direction."""
+        assert cosine(np.array([1.0, 1.0]), np.array([-2.0, -2.0])) == pytest.approx(-1.0)
+        with pytest.raises(Missing, match="a gradient is zero"):
+            cosine(np.zeros(2), np.ones(2))
+
+    def test_pairs(self):
+        """Each pair counts once per stage in which both were measured."""
+        assert pairs_of(MEASURED["gradient_cosine"]).tolist() == [-0.5]
+        with pytest.raises(Missing, match="no two tasks"):
+            pairs_of(np.full((1, 2, 2), NAN))
+
+
+class TestRecords:
+    """The metrics of a record."""
+
+    def test_values(self):
+        """Each is read from what the engine measured."""
+        values = compute(record(), MEASURED)
+
+        assert {name: values[name] for name in EXPECTED} == pytest.approx(EXPECTED, abs=1e-12)
+
+    @pytest.mark.parametrize("name", EXPECTED)
+    def test_without_the_tier(self, name):
+        """A run of a lower tier says which tier it would have needed."""
+        reason = compute(record(), {"target": np.zeros(1)})[name].reason
+
+        assert reason.endswith(f"was not recorded: it needs eval.tier {metric(name).tier}")
+
+    def test_nothing_lost(self):
+        """Where no task lost anything there is nothing to bring back."""
+        assert compute(record(((0.9, 0.1), (0.9, 0.9))), MEASURED)["few_shot_recovery"] == Absent("nothing was lost")
+
+    def test_not_defined(self):
+        """A measurement that holds nan is not defined for the run, or was lost when it diverged."""
+        lost = {**MEASURED, "cka": np.array([NAN, 1.0])}
+
+        assert compute(record(), lost)["cka_final"] == Absent("cka is not defined for this run")
+        assert "diverged in task 1" in compute(record(diverged={"task": 1, "step": 2}), lost)["cka_final"].reason
+
+    def test_every_tier_has_metrics(self):
+        """The three tiers hold what their definitions list."""
+        counts = {tier: sum(metric(name).tier == tier for name in METRICS) for tier in ("extended", "full")}
+
+        assert counts == {"extended": 18, "full": 6}
