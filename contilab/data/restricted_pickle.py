@@ -123,7 +123,7 @@ def _array(call: _Call) -> NDArray[np.generic]:
         _version, shape, dtype, is_fortran, data = call.state
     content, kind = _bytes(data), _dtype(dtype)
     if not (isinstance(shape, tuple) and all(isinstance(size, int) and 0 <= size <= len(content) for size in shape)):
-        raise ValueError(f"an array has the shape {str(shape)[:60]}")
+        raise ValueError("the shape of an array is no tuple of sizes that its bytes could have")
     array = np.frombuffer(content, kind)
     if is_fortran:
         return array.reshape(shape[::-1]).T
@@ -135,7 +135,7 @@ def _dtype(call: Any) -> np.dtype[np.generic]:
     name = call.arguments[0] if isinstance(call, _Call) and call.name == "dtype" and call.arguments else None
     name = name.decode("latin-1") if isinstance(name, bytes) else name
     if not isinstance(name, str) or name.lstrip("<>|=") not in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"):
-        raise ValueError(f"an array is not of integers but of {str(name)[:40]}")
+        raise ValueError("an array is not of integers" + (f' but of "{name[:20]}"' if isinstance(name, str) else ""))
     order = call.state[1] if isinstance(call.state, tuple) and len(call.state) > 1 else "|"
     order = order.decode("latin-1") if isinstance(order, bytes) else order
     return np.dtype(name).newbyteorder(">" if order == ">" or name.startswith(">") else "<")

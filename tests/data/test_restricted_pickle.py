@@ -117,6 +117,15 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^[^\n]+$"):
             load(content)
 
+    def test_nested_references_are_not_followed(self) -> None:
+        """Lists that hold each other a billion times over are refused at once: nothing goes through what it does not need."""
+        laughs = b"".join(b"(" + b"h\x01" * 9 + b"lq\x01" for _ in range(60))
+        nested = b"\x80\x02" + b"K\x00q\x01" + laughs
+        array = b"U\x04datacnumpy.core.multiarray\n_reconstruct\n)R(K\x01h\x01cnumpy\ndtype\n(h\x01tRh\x01U\x00tbs."
+
+        with pytest.raises(ValueError, match="an array"):
+            load(nested + b"0}" + array)
+
     def test_shape_must_fit_the_bytes(self) -> None:
         """An array that promises more values than it has bytes for is refused."""
         content = PYTHON_2.replace(b"K\x02K\x0c\x86", b"K\x02K\x0d\x86")
