@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from contilab import catalog
 from contilab.spec.fields import per_member
-from contilab.strategies.contract import Batch, Member, StepEnd, Strategy, TaskEnd
+from contilab.strategies.contract import Batch, Member, Reference, StepEnd, Strategy, TaskEnd
 
 ROWS, WIDTH, TASKS, DTYPE = 4, 3, 2, torch.float64
 GROUPS = torch.tensor([[True, True, False, False], [False, False, False, False]])  # what is learned after one task
@@ -256,15 +256,191 @@ class TestStrategy:
         assert catalog.entry("method", name).uses_memory or not strategy.replay
 
 
-@pytest.mark.parametrize(("name", "settings"), [case for case in CASES if built(*case.values).after_task])
+def strategies_with(function):
+    """Return a mark for all cases whose strategy has *function*."""
+    return pytest.mark.parametrize(("name", "settings"), [case for case in CASES if getattr(built(*case.values), function)])
+
+
+def members_in_second_task(strategy, settings):
+    """Return the states of three members, with settings of their own."""
+    return [after_one_task(strategy, settings, 1 - 0.3 * seed, seed) for seed in range(3)]
+
+
+@strategies_with("after_task")
 class TestTaskEnd:
     """What every strategy that acts at the end of a task has to keep."""
 
     def test_task_end_of_an_ensemble_equals_members(self, name, settings):
         """States stack: the end of a task under vmap is the end of a task for each member."""
         strategy = built(name, settings)
-        states = [after_one_task(strategy, settings, 1 - 0.3 * seed, seed) for seed in range(3)]
+        states = members_in_second_task(strategy, settings)
         ends = [TaskEnd(params_of(seed + 20), cloned(params_of(seed + 30)), GROUPS) for seed in range(3)]
         alone = stacked([strategy.after_task(*each) for each in zip(states, ends, strict=True)])
 
         assert_equal(alone, vmap(strategy.after_task)(stacked(states), stacked(ends)), rtol=1e-12, atol=1e-12)
+
+
+@strategies_with("penalty")
+class TestPenalty:
+    """What every penalty has to keep."""
+
+    def test_gradient_is_that_of_the_value(self, name, settings):
+        """The gradient that a strategy works out itself is autograd's of the value, and so it is under vmap."""
+        strategy = built(name, settings)
+        states = members_in_second_task(strategy, settings)
+        params = [params_of(seed + 1) for seed in range(3)]
+        expected = stacked([grad(lambda p, s=s: strategy.penalty(s, p).value)(p) for p, s in zip(params, states, strict=True)])
+
+        assert_equal(expected, vmap(strategy.penalty)(stacked(states), stacked(params)).grads, rtol=1e-12, atol=1e-14)
+        assert any(grads.any() for grads in expected.values())
+
+    def test_changes_no_argument(self, name, settings):
+        """State and parameters stay as they were."""
+        strategy = built(name, settings)
+        given = (after_one_task(strategy, settings), params_of(1))
+        before = cloned(given)
+        strategy.penalty(*given)
+
+        assert_equal(before, given)
+
+    def test_is_free_in_the_first_task(self, name, settings):
+        """Before a task has ended the penalty is 0 and pulls at nothing, wherever the parameters are."""
+        strategy = built(name, settings)
+        penalty = strategy.penalty(strategy.init(params_of(0), member_of(settings)), params_of(1))
+
+        assert float(penalty.value) == 0
+        assert not any(pull.any() for pull in penalty.grads.values())
+
+    def test_is_positive_after_a_move(self, name, settings):
+        """Away from the anchor the penalty is above 0, at the anchor it is 0."""
+        strategy = built(name, settings)
+        state = after_one_task(strategy, settings)
+
+        assert float(strategy.penalty(state, params_of(1)).value) > 0
+        assert float(strategy.penalty(state, state.anchor).value) == pytest.approx(0, abs=1e-25)
+
+    def test_strength_zero_pulls_at_nothing(self, name, settings):
+        """A strength of 0 has a value and a gradient of exactly 0."""
+        strategy = built(name, settings)
+        penalty = strategy.penalty(after_one_task(strategy, dataclasses.replace(settings, strength=0.0)), params_of(1))
+
+        assert float(penalty.value) == 0
+        assert not any(pull.any() for pull in penalty.grads.values())
+
+
+@strategies_with("after_step")
+class TestStepEnd:
+    """What every strategy that acts after each step has to keep."""
+
+    def steps(self):
+        """Return a step of each of three members."""
+        return [StepEnd(params_of(seed), params_of(seed + 10), params_of(seed + 20)) for seed in range(3)]
+
+    def test_ensemble_equals_members(self, name, settings):
+        """Under vmap each member gets the state that it gets alone."""
+        strategy = built(name, settings)
+        states, steps = members_in_second_task(strategy, settings), self.steps()
+        alone = stacked([strategy.after_step(*each) for each in zip(states, steps, strict=True)])
+
+        assert_equal(alone, vmap(strategy.after_step)(stacked(states), stacked(steps)), rtol=1e-12, atol=1e-14)
+
+    def test_changes_no_argument(self, name, settings):
+        """The state before stays as it was, and so do parameters and gradients."""
+        strategy = built(name, settings)
+        given = (after_one_task(strategy, settings), self.steps()[0])
+        before = cloned(given)
+        after = strategy.after_step(*given)
+
+        assert_equal(before, given)
+        assert any(not torch.equal(*pair) for pair in zip(*map(pytree.tree_leaves, (after, given[0])), strict=True))
+
+
+@strategies_with("teacher")
+class TestTeacher:
+    """What every strategy with a teacher has to keep."""
+
+    def test_is_a_model_that_stands_still(self, name, settings):
+        """The teacher has the shapes of the model and does not move with later parameters; asking changes nothing."""
+        strategy = built(name, settings)
+        params = params_of(0)
+        state = after_one_task(strategy, settings)
+        told = cloned(strategy.teacher(state))
+        end = TaskEnd(params, None, GROUPS)
+        later = strategy.after_task(state, end)
+        taught = cloned(strategy.teacher(later))
+        params["weight"] += 5
+
+        assert_equal(told, strategy.teacher(state))
+        assert_equal(taught, strategy.teacher(later))
+        assert {key: value.shape for key, value in taught.items()} == {key: value.shape for key, value in params.items()}
+
+
+@strategies_with("project")
+class TestProjection:
+    """What every strategy that projects gradients has to keep."""
+
+    def setup_method(self):
+        """Draw a gradient, and references of three tasks that all disagree with it."""
+        self.grads = params_of(3)
+        other = [params_of(seed + 4) for seed in range(3)]
+        self.references = {key: torch.stack([each[key] - 2 * self.grads[key] for each in other]) for key in ("weight", "bias")}
+
+    def references_for(self, strategy):
+        """Return as many references as the strategy asks for: one batch, or one per task."""
+        count = 3 if strategy.reference == Reference(None) else 1
+        return {key: value[:count] for key, value in self.references.items()}
+
+    def test_ensemble_equals_members(self, name, settings):
+        """Under vmap each member, with its own settings, gets the gradient that it gets alone."""
+        strategy = built(name, settings)
+        states, references = members_in_second_task(strategy, settings), self.references_for(strategy)
+        grads = [{key: factor * value for key, value in self.grads.items()} for factor in (1, -1, 0.1)]
+        parts = [(state, each, references) for state, each in zip(states, grads, strict=True)]
+        alone = stacked([strategy.project(*part) for part in parts])
+        together = vmap(strategy.project)(stacked(states), stacked(grads), stacked([references] * 3))
+
+        assert_equal(alone, together, rtol=1e-9, atol=1e-12)  # two solvers of small systems, single and batched
+
+    def test_changes_no_argument(self, name, settings):
+        """State, gradient and references stay as they were."""
+        strategy = built(name, settings)
+        given = (after_one_task(strategy, settings), self.grads, self.references_for(strategy))
+        before = cloned(given)
+        projected = strategy.project(*given)
+
+        assert_equal(before, given)
+        assert not torch.equal(projected["weight"], self.grads["weight"])
+
+    def test_agreement_changes_nothing(self, name, settings):
+        """A gradient that points with every reference stays as it is, bit by bit."""
+        strategy = built(name, settings)
+        references = {key: -value for key, value in self.references_for(strategy).items()}
+
+        assert_equal(self.grads, strategy.project(after_one_task(strategy, settings), self.grads, references))
+
+    def test_no_entries_change_nothing(self, name, settings):
+        """References of tasks without entries, all zeros, leave the gradient as it is, bit by bit."""
+        strategy = built(name, settings)
+        nothing = {key: torch.zeros_like(value) for key, value in self.references_for(strategy).items()}
+
+        assert_equal(self.grads, strategy.project(after_one_task(strategy, settings), self.grads, nothing))
+
+    def test_no_disagreement_is_left(self, name, settings):
+        """After the projection the gradient points against no reference that it has to heed."""
+        strategy = built(name, settings)
+        references = self.references_for(strategy)
+        projected = strategy.project(after_one_task(strategy, settings), self.grads, references)
+        along = sum((references[key].flatten(1) @ value.flatten()) for key, value in projected.items())
+        heeded = along.mean() if getattr(settings, "constraints", "") == "mean" else along.min()
+        length = sum((value**2).sum() for value in references.values())
+
+        assert heeded > -1e-4 * length  # gem's ridge of 1e-6 of the mean diagonal, times a multiplier of a few
+
+    def test_scale_is_followed(self, name, settings):
+        """All gradients times 1e-4 give the result times 1e-4: no absolute number swamps small gradients."""
+        strategy = built(name, settings)
+        state, references = after_one_task(strategy, settings), self.references_for(strategy)
+        whole = strategy.project(state, self.grads, references)
+        small = ({key: 1e-4 * value for key, value in each.items()} for each in (self.grads, references))
+
+        assert_equal({key: 1e-4 * value for key, value in whole.items()}, strategy.project(state, *small), rtol=1e-9, atol=0)
