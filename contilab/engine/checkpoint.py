@@ -31,7 +31,7 @@ from contilab.engine.setup import Setup, initial_members, initial_memory
 from contilab.engine.watch import Snapshot
 from contilab.errors import CheckpointMismatch
 
-FORMAT = "contilab.snapshot/2"  # raised when an older reader would misread it
+FORMAT = "contilab.snapshot/3"  # raised when an older reader would misread it
 STATE = "state.json"
 LOSSES = "stage_losses"
 

@@ -3,10 +3,13 @@
 Members are independent here, so one comes after the other, with the bits of a single run.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from contilab.engine import masks, streams
+from contilab.engine.diary import Diary
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, clone
 from contilab.engine.evaluate import Exam, Marks, Row, evaluate, test_exam, validation_exam
@@ -78,10 +81,18 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
     return importance(setup.learner.model, params, request, samples, batch=stage.schedule.batch)
 
 
-def head_notes(setup: Setup, entries: Entries) -> dict[str, float | str]:
-    """Return what is noted of a head that predicts by means of memory: its name, and how many classes it cannot predict."""
-    if setup.learner.strategy.head == "linear":
-        return {}
-    held = setup.stream.train_rows.cpu().numpy()[entries.samples[:-1][entries.number[:-1] > 0]]
-    seen = {row for task in setup.rows for row in task}
-    return {"head": "ncm", "classes_without_entry": float(len(seen - set(held.tolist())))}
+def memory_notes(setup: Setup, entries: Entries, diary: Diary) -> dict[str, Any]:
+    """Return what is noted of methods that train on memory, or predict by it.
+
+    *memory_share*: the share of the samples of each stage that came from memory. *head*, and *classes_without_entry*: how many
+    classes of the tasks learned it cannot predict.
+    """
+    strategy = setup.learner.strategy
+    notes: dict[str, Any] = {}
+    if strategy.stages in ("exemplars", "memory"):
+        notes["memory_share"] = diary.memory_share(setup.stages)
+    if strategy.head != "linear":
+        rows = set(setup.stream.train_rows.cpu().numpy()[entries.held].tolist())
+        seen = {row for task in setup.rows for row in task}
+        notes |= {"head": strategy.head, "classes_without_entry": len(seen - rows)}
+    return notes

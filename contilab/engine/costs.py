@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import torch
 
+from contilab.engine.diary import Diary
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, tree_bytes
-from contilab.engine.memory.entries import Entries
 from contilab.engine.setup import Setup, params_count
 from contilab.records.record import Cost
 
@@ -41,24 +41,24 @@ class Stopwatch:
         self.recording += time.perf_counter() - begin
 
 
-def cost(setup: Setup, member: MemberState, entries: Entries, steps: list[int], clock: Stopwatch) -> Cost:
-    """Return the cost of the run of *member*, which was trained by *steps* steps in each stage it reached.
-
-    *entries*: what its memory holds at the end.
-    """
-    done = list(zip(setup.stages, steps, strict=False))
-    new = sum(stage.samples_until(count) for stage, count in done)
-    replayed = int(entries.replayed)
-    taught = sum(stage.samples_until(count) for stage, count in done[1:]) if setup.learner.strategy.teacher else 0
+def cost(setup: Setup, member: MemberState, diary: Diary, clock: Stopwatch) -> Cost:
+    """Return the cost of the run of *member*, of which *diary* tells what was done in each stage it reached."""
+    done = list(zip(setup.stages, diary.steps, strict=False))
+    learned = sum(stage.samples_until(count) for stage, count in done)
+    replayed = diary.replayed[-1] if diary.replayed else 0
+    has_entries = any(stage.has_entries for stage in setup.stages)  # then entries of memory are among what is learned
+    trained = learned if has_entries else learned + replayed
+    closed = [place for place, (stage, count) in enumerate(done) if stage.schedule.steps == count]
+    passes = PASSES * trained + sum(_passes_beside(setup, *one, is_closed=place in closed) for place, one in enumerate(done))
     flops = setup.learner.model.flops
     params = params_count(member.params)
     per_entry = 8 + (entry_bytes(member) if setup.plan.keeps_logits else 0)
     return Cost(
-        samples_new=new,
+        samples_new=max(0, trained - replayed),
         samples_replayed=replayed,
-        train_steps=sum(steps),
-        flops=flops * (PASSES * (new + replayed) + taught + sum(_importance_passes(setup, *one) for one in done)),
-        flops_evaluation=flops * _samples_evaluated(setup) * (1 + sum(stage.schedule.steps == count for stage, count in done)),
+        train_steps=sum(diary.steps),
+        flops=flops * passes,
+        flops_evaluation=flops * (_samples_evaluated(setup) * (1 + len(closed)) + _means(setup, diary, closed)),
         seconds_group=clock.elapsed,
         seconds_recording=clock.recording,
         members=len(setup.runs),
@@ -67,7 +67,7 @@ def cost(setup: Setup, member: MemberState, entries: Entries, steps: list[int], 
         params_total=params,
         peak_rss_bytes=_peak_rss_bytes(),
         peak_device_bytes=torch.cuda.max_memory_allocated(setup.device) if setup.device.type == "cuda" else 0,
-        buffer_bytes=per_entry * int((entries.number[:-1] > 0).sum()),
+        buffer_bytes=per_entry * (diary.held[-1] if diary.held else 0),
         buffer_sample_bytes=setup.plan.capacity * setup.stream.train_inputs[0].nbytes,
         state_bytes=tree_bytes(member.strategy),
     )
@@ -78,10 +78,24 @@ def entry_bytes(member: MemberState) -> int:
     return member.stored[0].numel() * member.stored.element_size()
 
 
-def _importance_passes(setup: Setup, stage: Stage, steps: int) -> int:
+def _passes_beside(setup: Setup, stage: Stage, steps: int, *, is_closed: bool) -> int:
+    """Return how many forward passes of one sample *stage* takes beside those of its steps: teacher, importances, herding."""
+    taught = stage.samples_until(steps) if setup.learner.strategy.teacher is not None and stage.task > 0 else 0
+    if not is_closed:
+        return taught
+    herded = len(stage.new) if setup.plan.policy == "herding" and setup.plan.capacity > 0 else 0
+    return taught + herded + _importance_passes(setup, stage)
+
+
+def _means(setup: Setup, diary: Diary, closed: Sequence[int]) -> int:
+    """Return how many forward passes the means of memory take in the exams after the stages *closed*."""
+    return 0 if setup.learner.strategy.head == "linear" else sum(diary.held[place] for place in closed)
+
+
+def _importance_passes(setup: Setup, stage: Stage) -> int:
     """Return how many forward passes of one sample the importances after *stage* are worth."""
     request = setup.learner.strategy.importance
-    if request is None or steps < stage.schedule.steps:
+    if request is None:
         return 0
     rows = setup.stream.head_rows
     values, _ = request.terms(torch.zeros(rows), torch.tensor(0), torch.ones(rows, dtype=torch.bool), torch.tensor(0.5))

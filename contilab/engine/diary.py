@@ -1,5 +1,6 @@
 """What is noted of one member while it is trained, and the outcome that is made of it at the end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.evaluate import Marks, Row
+from contilab.engine.memory.entries import Entries
 from contilab.engine.setup import Setup
 from contilab.records.outcome import Outcome
 from contilab.records.record import Cost, Matrix, Record
@@ -22,24 +24,32 @@ MARK_FACTS = tuple(name for name in Marks._fields if name not in MARK_TENSORS)
 
 @dataclass
 class Diary:
-    """The marks of one member after each stage (the untrained model first), its losses, and where it diverged."""
+    """The marks of one member after each stage (the untrained model first), its losses, and where it diverged.
+
+    Per stage: *steps* with a finite loss, samples *replayed* so far, entries that memory *held* at its end.
+    """
 
     marks: list[Marks] = field(default_factory=list)
     validation: list[Row] = field(default_factory=list)
     train_loss: list[list[float]] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)  # per stage, those with a finite loss
+    steps: list[int] = field(default_factory=list)
+    replayed: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
     diverged: dict[str, int] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
 
-    def note_losses(self, setup: Setup, stage: Stage, losses: "np.ndarray[Any, Any]") -> None:
-        """Note the losses [S] of all steps of *stage*; the first one that is not finite ends the run."""
+    def note_losses(self, setup: Setup, stage: Stage, losses: "np.ndarray[Any, Any]", entries: Entries) -> None:
+        """Note the losses [S] of all steps of *stage*, and what memory holds; the first that is not finite ends the run."""
         bad = np.flatnonzero(~np.isfinite(losses))
         finite = losses[: bad[0]] if len(bad) else losses
         if len(bad):
             self.diverged = {"task": stage.task, "step": int(bad[0])}
-        window = stage.schedule.steps_per_epoch if setup.shared.train.epochs else STEPS_PER_MEAN
+        has_epochs = setup.shared.train.epochs is not None or setup.learner.strategy.training is not None
+        window = max(1, stage.schedule.steps_per_epoch) if has_epochs else STEPS_PER_MEAN
         self.train_loss.append([float(finite[first : first + window].mean()) for first in range(0, len(finite), window)])
         self.steps.append(len(finite))
+        self.replayed.append(int(entries.replayed))
+        self.held.append(len(entries.held))
 
     def note_marks(self, stage: Stage | None, marks: Marks, validation: Row | None) -> None:
         """Note the marks after *stage* (None: before training); logits that are not finite end the run after its last step."""
@@ -50,6 +60,15 @@ class Diary:
         if validation is not None:
             self.validation.append(validation)
 
+    def memory_share(self, stages: Sequence[Stage]) -> list[float]:
+        """Return which share of the samples of each of *stages* came from memory, as far as the run went.
+
+        An epoch is one pass over all of them, so with whole epochs it is the share of each of its epochs.
+        """
+        before = [0, *self.replayed]
+        done = list(zip(stages, self.steps, before, self.replayed, strict=False))
+        return [(now - then) / max(1, stage.samples_until(count)) for stage, count, then, now in done]
+
     def facts(self) -> dict[str, Any]:
         """Return what a snapshot keeps of the diary as text; the rest are its tensors."""
         return {
@@ -57,6 +76,8 @@ class Diary:
             "validation": self.validation,
             "train_loss": self.train_loss,
             "steps": self.steps,
+            "replayed": self.replayed,
+            "held": self.held,
             "diverged": self.diverged,
         }
 

@@ -116,7 +116,8 @@ class Draws:
         found = look_through(looks, chunk.count, take_in)
         if slots is not None:
             memory.count_offered(current)
-        memory.count_replayed([own.counts for own in found])
+        for own in found:
+            memory.count_replayed(own.counts)
         replays = [self._replay(own) for own in found]
         return Draw(
             self._to_device(current),
@@ -140,6 +141,7 @@ class Draws:
         places = order[:, chunk.offset : end].reshape(len(self.seeds), chunk.count, chunk.batch)
         if not stage.has_entries:
             return stage.samples[places]
+        memory.count_replayed(places >= len(stage.samples))
         # Memory stands still while such a stage is trained, so its entries are those of the beginning.
         entries = memory.samples[:, : stage.schedule.samples - len(stage.samples)]
         pool = np.concatenate([np.broadcast_to(stage.samples, (len(entries), len(stage.samples))), entries], axis=1)

@@ -18,8 +18,19 @@ from contilab.strategies.contract import MASKED
 
 BATCH = 1024  # samples per forward pass; chosen: larger ones are no faster on a CPU
 
+NOTHING = -1  # the prediction where none can be made
+
 Row = list[float | None]
-Judge = Callable[[Tensor], Tensor]  # inputs [B, *shape] -> scores [B, C], the highest is the prediction; see `judge`
+
+
+class Judge(NamedTuple):
+    """What answers, see `judge`. Of the rows that are allowed and known, the one with the highest score is predicted.
+
+    *known*: the rows that can be predicted; None if scores are logits, of which all can be and which are probabilities.
+    """
+
+    score: Callable[[Tensor], Tensor]  # inputs [B, *shape] -> scores [B, C]
+    known: Tensor | None = None  # [C] bool
 
 
 class Exam(NamedTuple):
@@ -37,10 +48,10 @@ class Marks(NamedTuple):
     accuracy: Row
     all_rows: Row
     task_aware: Row
-    prediction: Tensor  # [N] int16, -1 where not measured
-    confidence: Tensor  # [N] float32, 0 where not measured
+    prediction: Tensor  # [N] int16, -1 where not measured, or where no allowed row can be predicted
+    confidence: Tensor  # [N] float32, 0 where not measured, nan of a judge that gives no probabilities
     prediction_all_rows: Tensor  # [N] int16
-    is_finite: bool  # all logits are; otherwise nothing else is to be believed
+    is_finite: bool  # all scores are; otherwise nothing else is to be believed
 
 
 def test_exam(stream: Stream) -> Exam:
@@ -70,26 +81,28 @@ def evaluate(
 ) -> Marks:
     """Return the marks that *judge* gets in *exam* once task *last* is the latest one learned (-1: the untrained model).
 
-    Of equal scores the lowest row is predicted. *look* is called before each batch; what it raises ends the exam.
+    Of equal scores the lowest row is predicted. A judge that does not know all rows cannot be measured on tasks that are not
+    learned. *look* is called before each batch; what it raises ends the exam.
     """
-    logits = scores_of(judge, exam, look)
-    head_rows = logits.shape[1]
-    prediction = torch.full((len(logits),), -1, dtype=torch.int16, device=logits.device)
-    confidence = torch.zeros(len(logits), dtype=torch.float32, device=logits.device)
+    scores = scores_of(judge, exam, look)
+    head_rows = scores.shape[1]
+    known = torch.ones(head_rows, dtype=torch.bool) if judge.known is None else judge.known.cpu()
+    prediction = torch.full((len(scores),), NOTHING, dtype=torch.int16, device=scores.device)
+    confidence = torch.zeros(len(scores), dtype=torch.float32, device=scores.device)
     accuracy: Row = []
     aware: Row = []
-    for task, (part, target, first) in enumerate(_by_task(logits, exam)):
-        aware.append(_accuracy(_allowed(part, select(rows[task], head_rows)).argmax(-1), target))
+    for task, (part, target, first) in enumerate(_by_task(scores, exam)):
+        is_measured = judge.known is None or task <= last
+        aware.append(_accuracy(_chosen(part, select(rows[task], head_rows) & known), target) if is_measured else None)
         mask = evaluation_mask(benchmark, rows, head_rows, task=task, last=last)
-        if mask is None:
+        if mask is None or not is_measured:
             accuracy.append(None)
             continue
-        allowed = _allowed(part, mask)
-        chosen = allowed.argmax(-1)  # of equal values torch takes the first, and says so
+        chosen = _chosen(part, mask & known)
         accuracy.append(_accuracy(chosen, target))
         prediction[first : first + len(part)] = chosen.to(torch.int16)
-        confidence[first : first + len(part)] = allowed.softmax(-1).max(-1)[0]
-    anything = logits.argmax(-1)
+        confidence[first : first + len(part)] = _confidence(judge, part, mask)
+    anything = _chosen(scores, known)
     everywhere = zip(torch.split(anything, exam.sizes), torch.split(exam.target, exam.sizes), strict=True)
     return Marks(
         accuracy=accuracy,
@@ -98,27 +111,41 @@ def evaluate(
         prediction=prediction.cpu(),
         confidence=confidence.cpu(),
         prediction_all_rows=anything.to(torch.int16).cpu(),
-        is_finite=not bool(logits.isnan().any() | logits.isposinf().any()),
+        is_finite=bool(scores.isfinite().all()),
     )
 
 
 def scores_of(judge: Judge, exam: Exam, look: Callable[[], None] = not_at_all) -> Tensor:
     """Return the scores [N, C] of one member."""
-    logits = []
+    scores = []
     with torch.no_grad():
         for part in torch.split(exam.samples, BATCH):
             look()
-            logits.append(judge(exam.inputs[part]))
-    return torch.cat(logits)
+            scores.append(judge.score(exam.inputs[part]))
+    return torch.cat(scores)
 
 
-def _by_task(logits: Tensor, exam: Exam) -> list[tuple[Tensor, Tensor, int]]:
+def _by_task(scores: Tensor, exam: Exam) -> list[tuple[Tensor, Tensor, int]]:
     firsts = [sum(exam.sizes[:task]) for task in range(len(exam.sizes))]
-    return list(zip(torch.split(logits, exam.sizes), torch.split(exam.target, exam.sizes), firsts, strict=True))
+    return list(zip(torch.split(scores, exam.sizes), torch.split(exam.target, exam.sizes), firsts, strict=True))
 
 
-def _allowed(logits: Tensor, mask: Tensor) -> Tensor:
-    return torch.where(mask.to(logits.device), logits, MASKED)
+def _allowed(scores: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask.to(scores.device), scores, MASKED)
+
+
+def _chosen(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the row [N] of *mask* [C] with the highest score, NOTHING if the mask is empty."""
+    if not bool(mask.any()):
+        return torch.full((len(scores),), NOTHING, device=scores.device)
+    return _allowed(scores, mask).argmax(-1)  # of equal values torch takes the first, and says so
+
+
+def _confidence(judge: Judge, scores: Tensor, mask: Tensor) -> Tensor:
+    """Return the probability [N] of the most probable row, nan where scores are no logits."""
+    if judge.known is not None:
+        return torch.full((len(scores),), torch.nan, device=scores.device)
+    return _allowed(scores, mask).softmax(-1).max(-1)[0]
 
 
 def _accuracy(prediction: Tensor, target: Tensor) -> float | None:

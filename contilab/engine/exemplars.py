@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 from contilab.engine.draws import Stage
 from contilab.engine.memory.entries import Entries, Integers
 from contilab.engine.memory.herding import herd
+from contilab.engine.memory.occupancy import counts, herding_quotas
 from contilab.engine.setup import Setup
 from contilab.models.contract import Params
 
@@ -43,30 +44,28 @@ def features_of(setup: Setup, params: Params, samples: Integers, look: Look) -> 
 
 
 def chosen(setup: Setup, stage: Stage, params: Params, entries: Entries, look: Look) -> list[int]:
-    """Return the samples that a herding memory holds after *stage*, class after class, the first choice first.
+    """Return the samples that a herding memory holds after *stage*, list after list, the first choice first.
 
-    Lists of earlier classes are cut from their tail; those of the classes of the stage are chosen from all of its samples.
+    There is a list for each task and row. Those of earlier tasks are cut from their tail; those of the tasks of the stage are
+    chosen from all of its samples.
     """
-    table = setup.stream.train_rows.cpu().numpy()
-    held = entries.samples[:-1][entries.number[:-1] > 0]
-    old, new = table[held], table[stage.new]
-    rows = [*dict.fromkeys([*old.tolist(), *sorted(set(new.tolist()))])]
-    quota = setup.plan.capacity // len(rows)
+    rows, tasks = setup.stream.train_rows.cpu().numpy(), setup.stream.train_tasks.cpu().numpy()
+    offered = np.concatenate([before.new for before in setup.stages[: stage.task + 1]])
+    quotas = herding_quotas(counts(rows, tasks, offered, setup.plan), setup.plan.capacity)
+    held = entries.held
     samples: list[int] = []
-    for row in rows:
-        if row in new:
-            candidates = stage.new[new == row]
-            places = herd(features_of(setup, params, candidates, look), quota)
-            samples += candidates[places].tolist()
-        else:
-            samples += held[old == row][:quota].tolist()
+    for source, is_new in ((held, False), (stage.new, True)):
+        for task, row in sorted(set(zip(tasks[source].tolist(), rows[source].tolist(), strict=True))):
+            own = source[(tasks[source] == task) & (rows[source] == row)]
+            if is_new:
+                own = own[herd(features_of(setup, params, own, look), quotas[task, row])]
+            samples += own[: quotas[task, row]].tolist()
     return samples
 
 
 def class_means(setup: Setup, params: Params, entries: Entries, look: Look) -> Means:
     """Return the mean features of each class from the entries of memory."""
-    held = entries.samples[:-1][entries.number[:-1] > 0]
-    rows = setup.stream.head_rows
+    held, rows = entries.held, setup.stream.head_rows
     if not len(held):
         return Means(torch.zeros(rows, 1, device=setup.device, dtype=setup.dtype), torch.zeros(rows, dtype=torch.bool))
     features = normalize(features_of(setup, params, held, look), dim=1)
@@ -76,6 +75,5 @@ def class_means(setup: Setup, params: Params, entries: Entries, look: Look) -> M
 
 
 def closeness(means: Means, features: Tensor) -> Tensor:
-    """Return minus the distance [N, C] of *features* [N, F] to each mean, -inf for classes without one."""
-    distance = torch.cdist(normalize(features, dim=1), means.means.expand(-1, features.shape[1]))
-    return torch.where(means.is_known.to(distance.device), -distance, -torch.inf)
+    """Return minus the distance [N, C] of *features* [N, F] to each mean; that to a class without one means nothing."""
+    return -torch.cdist(normalize(features, dim=1), means.means.expand(-1, features.shape[1]))

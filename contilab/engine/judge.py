@@ -15,10 +15,10 @@ def judge_of(setup: Setup, params: Params, entries: Entries, look: Callable[[], 
     """Return the judge of a member with *params*, whose memory holds *entries*."""
     forward = setup.learner.model.forward
     if setup.learner.strategy.head == "linear":
-        return lambda x: forward(params, {}, x).logits
+        return Judge(lambda x: forward(params, {}, x).logits)
     means = class_means(setup, params, entries, look)
 
-    def judge(x: Tensor) -> Tensor:
+    def score(x: Tensor) -> Tensor:
         return closeness(means, forward(params, {}, x).features)
 
-    return judge
+    return Judge(score, means.is_known)

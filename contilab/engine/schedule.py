@@ -44,6 +44,8 @@ class Schedule(NamedTuple):
 
     def offered(self, step: int, *, every_epoch: bool) -> int:
         """Return how many samples of this stage were offered to memory before *step*."""
+        if self.samples == 0:
+            return 0
         epoch, position = divmod(step, self.steps_per_epoch)
         within = position * self.batch
         if every_epoch:

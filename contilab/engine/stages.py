@@ -11,6 +11,7 @@ import numpy as np
 from contilab.data.contract import Stream
 from contilab.engine.draws import Stage
 from contilab.engine.memory.entries import Integers
+from contilab.engine.memory.occupancy import counts, occupied
 from contilab.engine.memory.plan import MemoryPlan
 from contilab.engine.schedule import Schedule
 from contilab.spec.sections import Train
@@ -23,15 +24,17 @@ def stages(train: Train, stream: Stream, strategy: Strategy, plan: MemoryPlan) -
     if strategy.stages == "joint":
         samples = np.concatenate(parts)
         return (Stage(0, samples, _schedule(train, strategy, len(samples), tasks=len(parts)), new=samples),)
-    rows = stream.train_rows.cpu().numpy()
+    rows, tasks = stream.train_rows.cpu().numpy(), stream.train_tasks.cpu().numpy()
+    has_entries, fills = strategy.stages in ("exemplars", "memory"), strategy.stages == "memory"
+    before = np.zeros((plan.tasks, plan.rows), dtype=np.int64)
     found = []
     for number, new in enumerate(parts):
         samples = _samples(strategy, parts, number)
-        has_entries, fills = strategy.stages in ("exemplars", "memory"), strategy.stages == "memory"
-        offered = np.bincount(rows[np.concatenate(parts[: number + fills] or [new[:0]])], minlength=stream.head_rows)
-        entries = _occupied(offered, plan) if has_entries else 0
+        after = before + counts(rows, tasks, new, plan)
+        entries = occupied(after if fills else before, plan) if has_entries else 0
         schedule = _schedule(train, strategy, len(samples) + entries)
         found.append(Stage(number, samples, schedule, new, has_entries, fills))
+        before = after
     return tuple(found)
 
 
@@ -47,11 +50,3 @@ def _schedule(train: Train, strategy: Strategy, samples: int, *, tasks: int = 1)
     epochs = (train.epochs or 0) if own is None else own.epochs
     steps = (train.steps or 0) * tasks if own is None else 0
     return Schedule(samples, batch, steps or Schedule(samples, batch, 0).steps_per_epoch * epochs)
-
-
-def _occupied(offered: Integers, plan: MemoryPlan) -> int:
-    """Return how many entries memory holds once *offered* [C] samples of each row were offered."""
-    if plan.policy != "herding":
-        return min(plan.capacity, int(offered.sum()))
-    quota = plan.capacity // max(1, int((offered > 0).sum()))
-    return int(np.minimum(offered, quota).sum())

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from contilab.engine.checkpoint import Part, Standing, pack, step_of, unpack
-from contilab.engine.closing import end_of_task, examine, head_notes, taken_in
+from contilab.engine.closing import end_of_task, examine, memory_notes, taken_in
 from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
 from contilab.engine.draws import Draws, Stage
@@ -140,9 +140,9 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
         parts = zip(members, closed.entries(), finite, strict=True)
         found = [examine(setup, stage, one, entries, look) if alive else None for one, entries, alive in parts]
     # Nothing may be noted before the last look: what is kept there is a stage that is not closed.
-    for diary, own, marks in zip(diaries, losses.T, found, strict=True):
+    for diary, own, entries, marks in zip(diaries, losses.T, closed.entries(), found, strict=True):
         if diary.diverged is None:
-            diary.note_losses(setup, stage, own)
+            diary.note_losses(setup, stage, own, entries)
         if marks is not None:
             diary.note_marks(stage, *marks)
     clock.steps_per_second.append(part.step / part.seconds if part.step else 0.0)
@@ -154,5 +154,5 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
 def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diary: Diary, *, clock: Stopwatch) -> Outcome:
     notes = setup.learner.strategy.notes
     if diary.diverged is None:
-        diary.notes = {**head_notes(setup, entries), **(notes(member.strategy) if notes is not None else {})}
-    return outcome(setup, run, member, diary, cost(setup, member, entries, diary.steps, clock))
+        diary.notes = {**memory_notes(setup, entries, diary), **(notes(member.strategy) if notes is not None else {})}
+    return outcome(setup, run, member, diary, cost(setup, member, diary, clock))

@@ -23,6 +23,7 @@ from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plug
 WIDTH = 12
 MEASURED = ("seconds_group", "seconds_recording", "steps_per_second", "peak_rss_bytes")  # never twice the same
 DATA = Data(name="gaussians", digest="0" * 64)
+SHORT = {"gdumb": {"passes": 3}}  # settings of methods that would take long with their defaults
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +59,7 @@ def a_stream(sizes=(40, 33, 47), validation=4, test=20, shape=(WIDTH,)) -> Strea
 
 def a_run(seed=0, method="naive", *, scenario="class", model=("mlp", {}), optim=("sgd", {"lr": 0.05}), **sections) -> Run:
     """Return a run; methods with a memory get one of 20 entries unless *sections* say otherwise."""
-    settings = sections.pop("settings", {})
+    settings = sections.pop("settings", SHORT.get(method, {}))
     entry = catalog.entry("method", method)
     memory = {key: values[0] for key, values in entry.memory.items()}
     defaults = {

@@ -28,7 +28,7 @@ def same_bits(one, other):
     """Tell whether two outcomes hold the same numbers."""
     parts = [(one.parameters, other.parameters), (one.tensors, other.tensors)]
     return one.record.train_loss == other.record.train_loss and all(
-        a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in parts
+        a.keys() == b.keys() and all(a[name].tobytes() == b[name].tobytes() for name in a) for a, b in parts
     )
 
 
@@ -92,7 +92,7 @@ class TestVmap:
 
         assert largest_gap([one.parameters for one in alone], [one.parameters for one in together]) < 1e-9
 
-    @every_method
+    @pytest.mark.parametrize("method", [name for name in catalog.STRATEGIES if name != "gdumb"])  # it brings its own optimiser
     def test_an_optimiser_that_returns_new_tensors_is_followed(self, make, method):
         """Plain functional descent, which writes nothing in place, ends where descent in place does."""
         runs = [make.run(seed, method) for seed in range(2)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from contilab.engine.evaluate import Exam, evaluate, test_exam
+from contilab.engine.evaluate import Exam, Judge, evaluate, test_exam
 from contilab.engine.setup import initial_members
 from contilab.models.contract import Forward, Model
 from contilab.spec.sections import Benchmark
@@ -15,7 +15,7 @@ test_exam.__test__ = False  # a function of the engine, not a test
 
 def judge(model, params):
     """Return the logits of a model as what answers in an exam."""
-    return lambda x: model.forward(params, {}, x).logits
+    return Judge(lambda x: model.forward(params, {}, x).logits)
 
 
 def marks_of(logits, targets, scenario="class", last=1):

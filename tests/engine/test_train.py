@@ -109,14 +109,14 @@ class TestOutcome:
         strategy = make.setup([run]).learner.strategy
         cost = make.outcomes([run])[0].record.cost
 
-        if strategy.stages in ("tasks", "joint"):
+        if strategy.stages in ("tasks", "joint"):  # of the others: test_stages.py
             assert cost.train_steps == (16 if strategy.stages == "joint" else 18)
             assert cost.samples_new == 240
             if strategy.reference is None:
                 assert cost.samples_replayed == len(strategy.replay) * 8 * 17
         assert cost.buffer_bytes <= (8 + 4 * 6 * strategy.keeps_logits) * 20 * (run.memory is not None)
         assert cost.params_total == 12 * 16 + 16 + 16 * 16 + 16 + 16 * 6 + 6
-        assert cost.flops >= 3 * 2 * (12 * 16 + 16 * 16 + 16 * 6) * 240
+        assert cost.flops >= 3 * 2 * (12 * 16 + 16 * 16 + 16 * 6) * (cost.samples_new + cost.samples_replayed) > 0
 
     def test_losses_are_means_per_epoch_or_per_hundred_steps(self, make):
         """Two epochs are two numbers per task; 120 steps per task are two, of 100 and of 20 steps."""

@@ -4,6 +4,7 @@ import time
 from typing import NamedTuple
 
 from contilab.engine.draws import Draw, Draws
+from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.schedule import BLOCK, Chunk
 from contilab.engine.setup import Setup, initial_members, initial_memory
@@ -29,16 +30,19 @@ class Lap(NamedTuple):
 class Pace:
     """One execution of *setup*, from its first step on; after the last step of the first stage it begins there again.
 
-    Errors of training come out of it unchanged. *draws_once*: the first draws of a chunk are used again and again.
+    Errors of training come out of it unchanged. *members*: how they begin, if that is known. *draws_once*: the first draws of a
+    chunk are used again and again.
     """
 
-    def __init__(self, setup: Setup, make: MakeExecution, *, draws_once: bool = False) -> None:
+    def __init__(
+        self, setup: Setup, make: MakeExecution, members: list[MemberState] | None = None, *, draws_once: bool = False
+    ) -> None:
         self._setup = setup
         self._execution = make(setup.learner)
         self._draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
         self._stage = setup.stages[0]
         self._lesson = setup.lesson(self._stage)
-        self._ensemble = self._execution.gather(initial_members(setup))
+        self._ensemble = self._execution.gather(members or initial_members(setup))
         self._memory = initial_memory(setup)
         self._step = 0
         self._step_seconds = 0.0

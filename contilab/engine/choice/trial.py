@@ -12,7 +12,8 @@ import torch
 
 from contilab.engine.choice.form import Form, Table
 from contilab.engine.choice.pace import Lap, Pace
-from contilab.engine.setup import Setup
+from contilab.engine.ensemble import MemberState
+from contilab.engine.setup import Setup, initial_members
 from contilab.hardware.profile import Rate
 
 MOST_SECONDS = 3.0  # in all, besides the first step of each form
@@ -51,39 +52,39 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
 
     Takes about *seconds* besides one step of each form.
     """
-    left = seconds
+    deadline = time.perf_counter() + seconds
+    members = initial_members(setup)
     rates: dict[Form, float] = {}
     fastest: list[_Tried] = []
     for number, form in enumerate(forms):
-        tried = _tried(setup, form, table)
+        begin = time.perf_counter()
+        tried = _tried(setup, form, table, members)
         if tried is None:
             continue
-        begin = time.perf_counter()
-        share = left / 2 / (len(forms) - number)
+        deadline += time.perf_counter() - begin  # the first step, which every form has
+        share = (deadline - time.perf_counter()) / 2 / (len(forms) - number)
         if _step_seconds(tried) < share:  # otherwise the first step has to do
             tried.laps[:] = [tried.pace.during(_enough(tried, share))]
-        left -= time.perf_counter() - begin
         rates[form] = tried.speed
         fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
-    if len(fastest) == 2 and len(rates) > 1:
-        _race(fastest, left)
+    if len(fastest) == 2:
+        _race(fastest, deadline)
         rates |= {tried.form: tried.speed for tried in fastest}
     threads = torch.get_num_threads()
     found = [Rate(*form, threads=threads, processes=1, samples_per_s=speed, spread=0.0) for form, speed in rates.items()]
     return tuple(sorted(found, key=lambda rate: -rate.samples_per_s))
 
 
-def _tried(setup: Setup, form: Form, table: Table) -> _Tried | None:
+def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -> _Tried | None:
     try:
-        pace = Pace(setup, table.maker(form))
+        pace = Pace(setup, table.maker(form), members)
         return _Tried(form, pace, [pace.lap(1)])
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
 
 
-def _race(pair: Sequence[_Tried], seconds: float) -> None:
-    """Let the *pair* train in turns, as long as a step of both fits into what is left of *seconds*."""
-    deadline = time.perf_counter() + seconds
+def _race(pair: Sequence[_Tried], deadline: float) -> None:
+    """Let the *pair* train in turns, as long as a step of both fits into the time that is left."""
     for turn in range(TURNS):
         left = deadline - time.perf_counter()
         if sum(map(_step_seconds, pair)) > left:

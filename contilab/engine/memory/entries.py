@@ -19,7 +19,13 @@ class Entries(NamedTuple):
     samples: Integers  # [M + 1], the sample in each slot; what a free slot and the bin (slot M) show is a sample of weight 0
     number: Integers  # [M + 1], when it was offered, counted from 1; 0 for a free slot
     offered: Integers  # [C], samples offered so far, by head row
-    replayed: Integers  # [], samples drawn from memory so far
+    replayed: Integers  # [], samples of batches that came from memory so far
+
+    @property
+    def held(self) -> Integers:
+        """The samples in occupied slots, in the order of the slots."""
+        samples: Integers = self.samples[:-1][self.number[:-1] > 0]
+        return samples
 
 
 def no_entries(capacity: int, rows: int, *, filler: int) -> Entries:

@@ -105,10 +105,9 @@ class Memories:
         self.write(slots, samples, self.numbers(1, samples.shape[1])[:, 0])
         self.count_offered(samples)
 
-    def count_replayed(self, counts: Sequence[Flags]) -> None:
-        """Count the samples of draws, [E, ...] each, that are no padding."""
-        for own in counts:
-            self.replayed += own.reshape(len(own), -1).sum(-1)
+    def count_replayed(self, counts: Flags) -> None:
+        """Count the samples of a draw [E, ...] that come from memory."""
+        self.replayed += counts.reshape(len(counts), -1).sum(-1)
 
     def replace(self, member: int, samples: Sequence[int]) -> None:
         """Let *member* hold *samples*, in this order, and nothing else."""
