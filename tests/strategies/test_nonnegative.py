@@ -37,7 +37,7 @@ def objective(quadratic, linear, found):
 class TestSolver:
     """The minimum over numbers that are not negative."""
 
-    @settings(max_examples=150, deadline=None, derandomize=True)
+    @settings(max_examples=80, deadline=None, derandomize=True)
     @given(
         count=st.integers(1, 20),
         width=st.integers(1, 40),
