@@ -58,7 +58,7 @@ class TestImportance:
         torch.testing.assert_close(self.importance(2)[0], torch.tensor([2.0, 2, 0], dtype=DTYPE))
 
     def test_masked_rows_have_no_part(self):
-        """The value is a sum over raw logits of the rows in S: disallowed ones of any size change nothing, finite throughout."""
+        """The value is a sum over raw logits of the rows in S: disallowed ones of any size change nothing."""
         mask = torch.tensor([True, False, True])
         values = [
             float(STRATEGY.importance.terms(torch.tensor([3.0, other, 4.0]), torch.tensor(0), mask, torch.tensor(0.0))[0])
@@ -99,7 +99,7 @@ class TestPenalty:
         assert penalty.grads["w"].tolist() == [3, 21]
 
     def test_notes_tell_penalty_and_share(self):
-        """A move by 1 from the first task's end costs 8; with a cap of 0.4 at rate 0.1 one of the two stiffnesses is bounded."""
+        """With a cap of 0.4 at rate 0.1 a stiffness of 2 is free and one of 14 is held at 4: a move by 1 costs (2 + 4) / 2."""
         state = after_tasks(member(cap=0.4), [(1.0, 7.0), (0.0, 0.0)])
 
-        assert STRATEGY.notes(state) == {"mas_capped_share": 0.5, "mas_penalty": (2 * 1 + 4) / 2}
+        assert STRATEGY.notes(state) == {"mas_capped_share": 0.5, "mas_penalty": (2 + 4) / 2}
