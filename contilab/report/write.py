@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from contilab.errors import UsageError
 from contilab.report.comparison_table import FIELDS, comparison_rows
@@ -13,6 +13,7 @@ from contilab.report.latex import latex
 from contilab.report.markdown import markdown
 from contilab.report.page import Page, page
 from contilab.report.page_html import page_html
+from contilab.report.parquet import results_parquet
 from contilab.report.replace import replace
 from contilab.report.rows import absent_csv, csv_of, results_csv, rows
 from contilab.report.runs import RunReport, read_runs
@@ -73,6 +74,7 @@ def render(store: Store, study: str, *, baseline: str = "", compare: str = "", i
     found: dict[str, list[Drawing]] = {} if lacking else drawings(made)
     files = {
         **tables(made, runs),
+        **({"results.parquet": typed} if (typed := results_parquet(rows_of(made, runs))) else {}),
         **{f"figures/{item.key}.svg": item.svg.encode() for group in found.values() for item in group},
         "report.md": markdown(made, found).encode(),
     }
@@ -98,11 +100,15 @@ def report_of(store: Store, study: str, *, baseline: str = "", compare: str = ""
 
 def tables(made: Page, runs: Sequence[RunReport]) -> dict[str, bytes]:
     """Return the tables for programs: what was measured, why a value is absent, comparisons, and choices of variants."""
-    chosen = selected(choice for section in made.sections for choice in section.choices)
     compared = [row for section in made.sections for row in comparison_rows(section.benchmark, section.families)]
     return {
-        "results.csv": results_csv(rows(made.study.name, runs, chosen)),
+        "results.csv": results_csv(rows_of(made, runs)),
         "absent.csv": absent_csv(runs),
         "comparisons.csv": csv_of(FIELDS, compared),
         "selection.json": selection_json({section.benchmark.preset: section.choices for section in made.sections}),
     }
+
+
+def rows_of(made: Page, runs: Sequence[RunReport]) -> list[dict[str, Any]]:
+    """Return one row per run, with the choice of variants."""
+    return rows(made.study.name, runs, selected(choice for section in made.sections for choice in section.choices))

@@ -2,12 +2,14 @@
 
 import csv
 import io
+import sys
 
 import pytest
 
 from contilab.catalog import METRICS
 from contilab.errors import StoreError, UsageError
 from contilab.report import load
+from contilab.report.parquet import results_parquet
 
 
 class TestTables:
@@ -74,6 +76,26 @@ class TestLoad:
             load(store, "huge")
         with pytest.raises(StoreError, match="there is no store here"):
             load(tmp_path, "tiny")
+
+
+class TestParquet:
+    """results.parquet."""
+
+    def test_it_reads_back_as_the_rows(self, store):
+        """With pyarrow the rows keep their types: numbers, booleans and None."""
+        pyarrow = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+        found = [{name: value for name, value in row.items() if name != "reasons"} for row in load(store, "tiny")]
+        again = pyarrow.read_table(io.BytesIO(results_parquet(found))).to_pylist()
+
+        assert [row["acc"] for row in again] == [row["acc"] for row in found]
+        assert {row["selected"] for row in again} <= {True, False, None}
+        assert [row["seed"] for row in again] == [row["seed"] for row in found]
+
+    def test_without_pyarrow(self, store, monkeypatch):
+        """Where pyarrow is not installed there is no such file."""
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+        assert results_parquet(load(store, "tiny")) is None
 
 
 class TestDamage:

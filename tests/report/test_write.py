@@ -37,7 +37,7 @@ class TestFiles:
 
     def test_without_the_extra_tables_are_still_written(self, store, tmp_path, monkeypatch):
         """Where none of its packages can be imported, the tables and report.md are there, and a sentence tells the way out."""
-        for name in ("jinja2", "matplotlib", "scipy"):
+        for name in ("jinja2", "matplotlib", "scipy", "pyarrow"):
             monkeypatch.setitem(sys.modules, name, None)  # what the interpreter does for a package that is not there
         done = write_report(store.root, "tiny", tmp_path)
         text = (tmp_path / "report.md").read_text()
