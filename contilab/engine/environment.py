@@ -61,7 +61,8 @@ def choose(
     asked = Asked(execution.execution, runs[0].engine.precision, runs[0].engine.compile)
     offer = offered(asked, learner, device.value, TABLE, method=runs[0].method.name, members=len(runs))
     shape = shape_of(runs[0], learner, len(runs), device.value)
-    question = Question(offer.forms, offer.rule, shape, _own(shape, runs[0], learner), torch.get_num_threads())
+    threads = torch.get_num_threads() if shape.device == "cpu" else None
+    question = Question(offer.forms, offer.rule, shape, _own(shape, runs[0], learner, threads), threads)
     verdict = decide(question, profiles or Profiles(), partial(_trial, setup) if setup else None)
     return Choices(
         device=device,
@@ -109,10 +110,10 @@ def _trial(setup: Setup, forms: Sequence[Form]) -> tuple[Rate, ...]:
     return try_out(setup, forms, TABLE, seconds) if seconds else ()
 
 
-def _own(shape: Shape, run: Run, learner: Learner) -> Shape:
+def _own(shape: Shape, run: Run, learner: Learner, threads: int | None) -> Shape:
     """Return *shape* with all that the short measurement rests on, which trains by the method and optimiser of the run."""
     replayed = len(learner.strategy.replay) * (run.memory.batch if run.memory and run.memory.batch != "train" else 0)
-    detail = {"method": run.method.name, "optim": run.optim.name, "replayed": replayed, "threads": torch.get_num_threads()}
+    detail = {"method": run.method.name, "optim": run.optim.name, "replayed": replayed, "threads": threads or 0}
     return shape._replace(detail=detail)
 
 

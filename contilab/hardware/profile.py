@@ -78,9 +78,12 @@ class Answer(NamedTuple):
     foreign_cores: float
     flops_per_sample: float = 0.0
 
-    def at(self, threads: int) -> list[Rate]:
-        """Return the rates of processes with *threads* threads, fastest first; beside others like them, if so measured."""
-        found = [rate for rate in self.rates if rate.threads == threads]
+    def at(self, threads: int | None) -> list[Rate]:
+        """Return the rates of processes with *threads* threads, fastest first; beside others like them, if so measured.
+
+        None: of any number, as on a GPU, where they do not count.
+        """
+        found = [rate for rate in self.rates if threads is None or rate.threads == threads]
         crowd = max((rate.processes for rate in found), default=1)
         return sorted((rate for rate in found if rate.processes == crowd), key=lambda rate: -rate.samples_per_s)
 

@@ -16,10 +16,16 @@ from contilab.bench.rounds import Rounds, rounds
 from contilab.bench.table import as_table, keep
 from contilab.engine.choice.form import Form
 from contilab.engine.environment import COMPILED, EXECUTIONS
+from contilab.engine.environment import shape_of as engine_shape
+from contilab.engine.setup import learner_of
 from contilab.errors import ContilabError
 from contilab.hardware.profile import Profiles
+from contilab.manifest.resolve import resolve
+from contilab.plan.expand import expand
+from contilab.plan.menu import catalog_menu
 from contilab.spec.sections import Plugin
 
+MANIFEST = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["split_mnist_class"]\nmethod = ["er"]\nseed = [0]\n'
 SMALL = Plugin(name="mlp", settings={"hidden": [8]})
 QUICK = Wanted(SMALL, members=2, batch=4, precisions=("fp32",), compiles=("off",), repetitions=2, seconds=0.001)
 
@@ -155,6 +161,19 @@ class TestTable:
         assert {rate.execution for rate in Profiles(tmp_path).find(shape).rates} >= {"loop", "vmap"}
         assert keep(found._replace(rates=found.rates[:1]), tmp_path, replaces=True)
         assert len(Profiles(tmp_path).find(shape).rates) == 1
+
+
+class TestShape:
+    """What a measurement is kept for."""
+
+    def test_is_that_of_a_study(self):
+        """The measurement of a perceptron answers for a study of Split MNIST with the same batch and number of members."""
+        words = ["train.batch=32", "matrix.seed=[0, 1]"]
+        study = expand(resolve(MANIFEST, place="m.toml", values=words, menu=catalog_menu()), catalog_menu())
+        runs = list(study.runs.values())
+        learner = learner_of(runs[0], study.sources[runs[0].benchmark])
+
+        assert engine_shape(runs[0], learner, 2, "cpu") == shape_of(group(Plugin(name="mlp"), members=2, batch=32))
 
 
 class TestYardsticks:

@@ -126,6 +126,10 @@ class TestAnswer:
         assert ANSWER.at(1) == [FAST, SLOW]
         assert ANSWER.at(2) == []
 
+    def test_any_threads(self):
+        """On a GPU the number of threads does not count."""
+        assert ANSWER.at(None) == [FAST, SLOW]
+
     def test_beside_others(self):
         """Where a form was measured beside others too, that is what counts for a process of so many threads."""
         alone = FAST._replace(processes=1, samples_per_s=900.0)

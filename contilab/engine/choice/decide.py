@@ -28,14 +28,15 @@ class Question(NamedTuple):
     """What is to be decided.
 
     *forms*: that can train the group, never empty. *rule*: what a rule of thumb says, with its reason. *shape*: of the group,
-    as bench names it. *own*: as the short measurement names it, by its method and threads too.
+    as bench names it. *own*: as the short measurement names it, by its method and threads too. *threads*: of this
+    process; None on a GPU, where they do not count.
     """
 
     forms: Sequence[Form]
     rule: Verdict
     shape: Shape
     own: Shape
-    threads: int
+    threads: int | None
 
 
 def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -> Verdict:

@@ -1,7 +1,8 @@
 """The short measurement with which `auto` chooses where nothing is known: every eager form trains the group for a moment.
 
-Each form takes one step, which loads libraries and fills caches, and then its share of the time. The two fastest so far stay
-alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
+Each form takes a step with one member, which loads libraries, one with all of them, and then its share of the time. The two
+fastest so far stay alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are
+ever in memory.
 """
 
 import time
@@ -16,7 +17,7 @@ from contilab.engine.ensemble import MemberState
 from contilab.engine.setup import Setup, initial_members
 from contilab.hardware.profile import Rate
 
-MOST_SECONDS = 3.0  # in all, besides the first step of each form
+MOST_SECONDS = 3.0  # in all, besides the first steps of each form
 WORTH = 20  # a measurement may take one part in so many of the training it is for; chosen
 LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
 ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
@@ -61,7 +62,7 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         tried = _tried(setup, form, table, members)
         if tried is None:
             continue
-        deadline += time.perf_counter() - begin  # the first step, which every form has
+        deadline += time.perf_counter() - begin  # the first steps, which every form has
         share = (deadline - time.perf_counter()) / 2 / (len(forms) - number)
         if _step_seconds(tried) < share:  # otherwise the first step has to do
             tried.laps[:] = [tried.pace.during(_enough(tried, share))]
@@ -77,6 +78,7 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
 
 def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -> _Tried | None:
     try:
+        Pace(setup._replace(runs=setup.runs[:1]), table.maker(form), members[:1]).lap(1)  # vmap loads libraries for 2 s
         pace = Pace(setup, table.maker(form), members)
         return _Tried(form, pace, [pace.lap(1)])
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
