@@ -125,11 +125,12 @@ class Profiles:
         """Return every answer of `bench` for *machine*, with the table of its shape; those of the store first."""
         found: dict[str, tuple[dict[str, Any], Answer]] = {}
         for folder in filter(None, (self.kept, self.cache)):
-            for name in names(folder):
-                table = read_table(folder / name)
-                answer = _answer(table)
-                if answer and answer.by == "bench" and _is_of(table["shape"], machine):
-                    found.setdefault(name, (table["shape"], answer))
+            with suppress(OSError):  # a folder of another user
+                for name in names(folder):
+                    table = read_table(folder / name)
+                    answer = _answer(table)
+                    if answer and answer.by == "bench" and _is_of(table["shape"], machine):
+                        found.setdefault(name, (table["shape"], answer))
         return list(found.values())
 
 

@@ -171,6 +171,11 @@ class TestOffered:
         """Several members of linear layers: batched, else vmap; one: loop; an execution that no rule knows comes last."""
         assert offer(executions=executions, members=members).rule.form == Form(rule)
 
+    def test_one_member(self, offer, no_bf16):
+        """For one member auto does not try what gains from several, unless it is asked for."""
+        assert offer(executions=("loop", "vmap", "batched"), members=1).forms == (LOOP, Form("batched"))
+        assert offer(Asked("vmap", "auto", "auto"), members=1).forms == (VMAP,)
+
     def test_refusals(self, offer, no_bf16):
         """An execution that refuses the learner is not offered, and that is no warning while others are."""
         found = offer(executions=("loop", "vmap"), vmap=refuses)

@@ -102,6 +102,18 @@ class TestProfiles:
         assert profiles.keep(SHAPE, ANSWER) == ANSWER
         assert profiles.find(SHAPE) == ANSWER
 
+    def test_a_folder_of_another_user(self, monkeypatch, tmp_path):
+        """A folder that may not be read holds no answers."""
+
+        def denied(_):
+            raise PermissionError(13, "denied")
+
+        monkeypatch.setattr("contilab.hardware.profile.names", denied)
+        monkeypatch.setattr("contilab.hardware.profile.read_table", denied)
+
+        assert Profiles(tmp_path).all(HERE) == []
+        assert Profiles(tmp_path).find(SHAPE) is None
+
     def test_all_of_this_machine(self, tmp_path):
         """All answers of bench on this machine are listed, each once, those of the store first; others and auto's are not."""
         put(tmp_path / "store", SHAPE, ANSWER, replaces=False)

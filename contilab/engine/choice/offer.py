@@ -13,6 +13,7 @@ AUTO = "auto"
 
 # Where nothing is measured: what was fastest on 2 cores of Xeons, see architecture and engine/README.md.
 FOR_ONE = ("loop",)
+FOR_SEVERAL = ("vmap", "grouped")  # nothing for one member to gain from; vmap alone loads libraries for 2 s
 FOR_CONVOLUTIONS = ("loop", "grouped", "vmap")
 FOR_LINEAR = ("batched", "vmap", "loop")
 
@@ -53,7 +54,7 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
         hint = f"there are {', '.join(sorted(table.eager))} and auto"
         raise UsageError("engine.execution", f'there is no execution "{asked.execution}"', hint=hint)
     preferred = _preferred(learner, members)
-    names = (asked.execution,) if asked.execution != AUTO else tuple(dict.fromkeys((*preferred, *table.eager)))
+    names = (asked.execution,) if asked.execution != AUTO else _worth_trying(preferred, table, members)
     falls_back = not learner.strategy.is_vmappable and names[0] != "loop"
     warnings: list[str] = []
     reasons: dict[str, str] = {}
@@ -72,6 +73,12 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
     elif asked.execution != AUTO:
         reasons.setdefault("execution", "asked for")
     return Offer(tuple(forms), _rule(forms, preferred, learner, members), reasons, falls_back, tuple(warnings))
+
+
+def _worth_trying(preferred: Sequence[str], table: Table, members: int) -> tuple[str, ...]:
+    """Return the executions that `auto` may choose, preferred ones first."""
+    names = tuple(name for name in table.eager if members > 1 or name not in FOR_SEVERAL)
+    return tuple(dict.fromkeys((*preferred, *(names or table.eager))))
 
 
 def _preferred(learner: Learner, members: int) -> tuple[str, ...]:
