@@ -34,6 +34,9 @@ REQUESTS = {
     "empirical": Importance(COUNT, empirical, "square"),
     "exact": Importance(COUNT, exact, "square"),
     "norm": Importance(COUNT, output_norm, "abs"),
+    **{
+        name: catalog.entry("method", name).make(catalog.entry("method", name).settings()).importance for name in ("ewc", "mas")
+    },
 }
 every_request = pytest.mark.parametrize("request_name", REQUESTS)
 
