@@ -81,7 +81,7 @@ def _digests(archive: zipfile.ZipFile, files: Mapping[str, Any]) -> list[str]:
 
 
 def _recomputed(archive: zipfile.ZipFile, files: Iterable[str], study: str, folder: Path) -> dict[str, list[str]]:
-    """Return the faults of the addresses, the manifest and each table, by name."""
+    """Return the faults of the unpacked store, of the manifest and of each table, by name."""
     for name in files:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,14 +89,12 @@ def _recomputed(archive: zipfile.ZipFile, files: Iterable[str], study: str, fold
     try:
         store = open_store(folder / STORE)
         plan = store.study(study)
+        for rid in plan.rids:
+            store.run(rid)  # refused if its address is not that of its settings
         runs, made = report_of(store, study)
-        found = {
-            "addresses": [
-                f"run {rid}: its address is not that of its settings" for rid in plan.rids if store.run(rid).rid != rid
-            ]
-        }
     except ContilabError as error:
-        return {STORE: [f"{STORE}: {fault.problem}" for fault in error.faults]}
+        return {STORE: [f"{_name(fault.place, folder)}: {fault.problem}" for fault in error.faults]}
+    found: dict[str, list[str]] = {}
     same = (folder / MANIFEST).read_bytes() == plan.manifest.encode()
     found[MANIFEST] = [] if same else [f"{MANIFEST}: it is not the manifest of the plan"]
     for name, data in tables(made, runs).items():
@@ -105,6 +103,12 @@ def _recomputed(archive: zipfile.ZipFile, files: Iterable[str], study: str, fold
         compare = _json_differences if name.endswith(".json") else _csv_differences
         found[REPORT + name] = [f"{REPORT}{name}: {text}" for text in compare(kept, data)]
     return found
+
+
+def _name(place: str, folder: Path) -> str:
+    """Return the file of the bundle that an error of the unpacked store speaks of."""
+    path = Path(place)
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else STORE
 
 
 def _csv_differences(kept: bytes, again: bytes) -> Iterator[str]:
