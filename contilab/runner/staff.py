@@ -21,6 +21,7 @@ from contilab.runner.order import Order, planned
 from contilab.runner.plans import Plans
 from contilab.spec.sections import Execution
 from contilab.store.openings import Openings
+from contilab.store.parsed import readable
 from contilab.store.store import Store
 
 LOOKED_AT = 64  # groups at most, whose shapes are looked up among what bench measured; chosen: a study has a few shapes
@@ -73,8 +74,9 @@ def _as_measured(found: Staff, store: Store, gids: Sequence[str]) -> Staff:
     profiles = Profiles(store.layout.hardware, user_folder(os.environ))
     answers = profiles.all(this_machine())
     known = store.groups() if answers else {}
-    runs = [(store.run(known[gid][0]), len(known[gid])) for gid in gids[:LOOKED_AT] if gid in known]
-    shapes = [(run.model.name, run.model.settings, run.train.batch, members) for run, members in runs]
+    members = {known[gid][0]: len(known[gid]) for gid in gids[:LOOKED_AT] if gid in known}
+    runs = readable(members, store.run)  # one that cannot be read is told of by who would train it
+    shapes = [(run.model.name, run.model.settings, run.train.batch, members[rid]) for rid, run in runs.items()]
     crew = workers(answers, shapes, found.workers)
     if crew is None:
         return found

@@ -117,6 +117,15 @@ class TestStaff:
 
         assert staff(Order(tmp_path), asked, find_gpus=tuple).workers == asked
 
+    def test_damaged_run(self, cores, tmp_path, monkeypatch):
+        """A run that cannot be read stops nobody from working: it is told of where it would be trained."""
+        enqueue(tmp_path, MANIFEST)
+        next((tmp_path / "runs").iterdir()).write_text("{")
+        monkeypatch.setattr("contilab.runner.staff.Profiles.all", lambda *_: ["an answer"])
+        monkeypatch.setattr("contilab.runner.staff.workers", lambda *_: None)
+
+        assert staff(Order(tmp_path), None, find_gpus=tuple).workers == 4
+
     def test_omp_num_threads(self, cores, tmp_path, monkeypatch):
         """Whoever sets OMP_NUM_THREADS shares out the processors himself."""
         monkeypatch.setenv("OMP_NUM_THREADS", "1")

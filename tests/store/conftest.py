@@ -87,12 +87,24 @@ def build_and_publish(claim):
     return claim.publish(dict.fromkeys(claim.rids, "finished"), frozenset({"numbers"}))
 
 
+COUNTS = dict.fromkeys(("stores", "results", "kills", "pauses", "failpoints", "torn", "doubled", "lost"), 0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what the tests did to runners, and what the checker found."""
+    if COUNTS["stores"]:
+        terminalreporter.write_line("stores of tests: " + ", ".join(f"{count} {name}" for name, count in COUNTS.items()))
+
+
 class Worker:
     """A runner process, by the command *under*; `send` gives it a store, `answer` waits for what it did there."""
 
     def __init__(self, *arguments, failpoint="", under=()):
         environment = {**os.environ, VARIABLE: failpoint}
         command = [*under, sys.executable, str(WORKER), *arguments]
+        COUNTS["failpoints"] += bool(failpoint)
+        COUNTS["kills"] += failpoint.endswith(":KILL")
+        COUNTS["pauses"] += failpoint.endswith(":STOP")
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def wait_until_ready(self):
@@ -107,6 +119,11 @@ class Worker:
     def answer(self):
         """Wait until it has worked, and return what it did."""
         return json.loads(self.process.stdout.readline())
+
+    def kill(self):
+        """Kill it wherever it is."""
+        COUNTS["kills"] += self.process.poll() is None
+        self.close()
 
     def close(self):
         """End it."""
@@ -208,9 +225,12 @@ def check():
 
 def _wrongs(planned, answers, *, all_told=True):
     layout = planned.store.layout
+    COUNTS["stores"] += 1
+    COUNTS["results"] += len(planned.rids)
     told = [(claim["gid"], claim["n"], answer["runner"]) for answer in answers for claim in answer["claims"]]
     landed = [rid for answer in answers for claim in answer["claims"] for rid in claim["landed"]]
     wrongs = [f"{rid} landed twice" for rid in set(landed) if landed.count(rid) > 1]
+    COUNTS["doubled"] += len(wrongs)
     for gid in planned.gids:
         found = numbers(names(layout.claims(gid)), ".json")
         if found != list(range(1, len(found) + 1)):
@@ -221,8 +241,10 @@ def _wrongs(planned, answers, *, all_told=True):
     for rid in planned.rids:
         manifest = complete(layout.result(rid), rid)
         if manifest is None:
+            COUNTS["torn" if os.path.lexists(layout.result(rid)) else "lost"] += 1
             wrongs.append(f"{rid} has no complete result")
         elif altered(layout.result(rid), manifest):
+            COUNTS["torn"] += 1
             wrongs.append(f"{rid} is altered")
         elif generation(layout, manifest.gid, manifest.n).runner != manifest.runner:
             wrongs.append(f"{rid} came from no claim")
