@@ -1,0 +1,154 @@
+"""What a reader is warned of, how methods rank over benchmarks, and what papers take."""
+
+import dataclasses
+
+import pytest
+
+from contilab.records.record import Record
+from contilab.report.benchmark import benchmarks
+from contilab.report.cautions import Found, cautions
+from contilab.report.comparison import families
+from contilab.report.figures.ranks import ranks
+from contilab.report.figures.svg import styled
+from contilab.report.protocol import Protocol
+from contilab.report.runs import RunReport
+from contilab.report.selection import choices
+from contilab.report.standing import standings
+from contilab.report.wording import standing_text
+from contilab.report.write import write_report
+from contilab.spec.sections import Execution
+from contilab.spec.study import Cell
+
+ACCS = {"naive": 0.2, "ewc": 0.3, "er": 0.8}
+RECORD = Record(
+    scenario="class",
+    tasks=1,
+    head_rows=2,
+    task_rows=[[0, 1]],
+    test_samples=[10],
+    stages=1,
+    accuracy=[[0.5]],
+    baseline=[0.5],
+    accuracy_all_rows=[[0.5]],
+)
+
+
+def found(preset="p", *, seeds=7, scenario="class", own=None, shared=None, **notes):
+    """Return what is known of a benchmark of three methods; *notes* are of the runs of ewc."""
+    record = dataclasses.replace(RECORD, scenario=scenario, notes=notes)
+    runs = [
+        RunReport(
+            Cell(preset=preset, benchmark="b", scenario=scenario, method=method, sweep={}, execution=Execution(), runs={}),
+            seed,
+            f"{method}{seed}",
+            "finished",
+            values={"acc": acc + seed / 1000},
+            record=record if method == "ewc" else dataclasses.replace(record, notes={}),
+        )
+        for method, acc in ACCS.items()
+        for seed in range(seeds)
+    ]
+    [benchmark] = benchmarks(runs)
+    chosen = choices(benchmark)
+    return Found(benchmark, Protocol(shared or {}, own or {}), chosen, families(benchmark, chosen))
+
+
+def texts(one, mismatches=()):
+    """Return the cautions by the beginning of their text."""
+    return {notice.text.split(":")[0]: notice.items for notice in cautions([one], mismatches)}
+
+
+class TestCautions:
+    """Each stands where it applies, and only there."""
+
+    def test_too_few_seeds(self):
+        """Two comparisons need seven seeds: with six they are warned of, with seven they are not."""
+        assert texts(found(seeds=6))["Too few seeds"] == ("p: 6 seeds, 2 comparisons need 7",)
+        assert "Too few seeds" not in texts(found(seeds=7))
+
+    def test_narrow_intervals(self):
+        """Below ten seeds the bootstrap intervals are too narrow."""
+        name = "Fewer than ten seeds"
+
+        assert texts(found(seeds=9))[name] == ("p: 9 seeds",)
+        assert name not in texts(found(seeds=10))
+
+    def test_capped_ewc(self):
+        """A cap that was at work is named with its share; one that never was is not."""
+        assert texts(found(ewc_capped_share=0.25))["EWC was capped"] == ("p: ewc, up to 25 % of the parameters in 7 seeds",)
+        assert "EWC was capped" not in texts(found(ewc_capped_share=0.0))
+
+    def test_protocol_differences(self):
+        """Cells that differ in more than their method are named with their values; hyperparameters of methods are not."""
+        own = {"naive": {"train.epochs": "1", "method.name": "naive"}, "er": {"train.epochs": "2", "memory.total": "9"}}
+        items = texts(found(own=own))["The cells of one table differ in more than their method"]
+
+        assert items == ("p: train.epochs is 1 for naive, 2 for er",)
+
+    def test_validation_is_held_out(self):
+        """Held-out samples are training data that published numbers had."""
+        name = "Part of the training samples were held out for validation; published numbers use all of them"
+
+        assert texts(found(shared={"benchmark.validation": "0.1"}))[name] == ("p: benchmark.validation = 0.1",)
+        assert name not in texts(found(shared={"benchmark.validation": "0.0"}))
+
+    def test_attempts_that_disagree(self):
+        """Runs of this study that two attempts disagree about come first."""
+        items = texts(found(), [{"rid": "er0"}, {"rid": "other"}])
+
+        assert next(iter(items.items())) == ("Two attempts at these runs disagree", ("run er0",))
+
+
+class TestStandings:
+    """Ranks over benchmarks."""
+
+    def test_scenarios_are_apart(self):
+        """Two benchmarks of one scenario make a ranking, one of another does not join it."""
+        [standing] = standings([found("p"), found("q"), found("r", scenario="task")])
+
+        assert (standing.scenario, standing.presets, standing.ranking.benchmarks) == ("class", ("p", "q"), 2)
+        assert standing.ranking.ranks == (3.0, 2.0, 1.0)
+
+    def test_few_benchmarks_only_describe(self):
+        """Where no two methods can differ by the critical difference, the report says that ranks only describe."""
+        few, many = (standings([found(str(place)) for place in range(size)])[0] for size in (2, 12))
+
+        assert "the ranks only describe" in standing_text(few)
+        assert "the ranks only describe" not in standing_text(many)
+
+    def test_the_diagram(self):
+        """It names each method with its rank, and the critical difference."""
+        [standing] = standings([found(str(place)) for place in range(12)])
+        with styled():
+            [drawing] = ranks("k", standing)
+
+        assert "er 1.00, ewc 2.00, naive 3.00. Critical difference 0.96." in drawing.alt
+        assert "<svg" in drawing.inline
+
+    def test_one_benchmark_has_no_ranking(self):
+        """Seeds are no benchmarks."""
+        assert standings([found()]) == ()
+
+
+@pytest.fixture(scope="module")
+def text(store, tmp_path_factory):
+    """The tables of the study with hostile names, for a paper."""
+    return write_report(store.root, "tiny", tmp_path_factory.mktemp("tex"), is_latex=True).path.read_text()
+
+
+class TestLatex:
+    """tables.tex."""
+
+    def test_it_is_balanced(self, text):
+        """Every environment and every brace is closed, and every line of a table has its cells."""
+        bare = text.replace(r"\{", "").replace(r"\}", "")
+        bodies = [part.split(r"\bottomrule")[0] for part in text.split(r"\midrule")[1:]]
+
+        assert bare.count("{") == bare.count("}")
+        assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == len(bodies) > 2
+        assert all(line.endswith(r"\\") for body in bodies for line in body.strip().splitlines())
+
+    def test_texts_of_a_study_stay_texts(self, text):
+        """A setting with special letters is shown as it is written."""
+        assert r"note=\textless{}b\textgreater{}\$x\$\textbar{}" in text
+        assert "<b>" not in text
