@@ -10,6 +10,7 @@ import pytest
 
 from contilab.disk import failpoint
 from contilab.store.retry import retry
+from contilab.store.status import counts, study_status
 
 PLACES = re.findall(r"^([a-z_]+\.[a-z_]+) ", failpoint.__doc__, flags=re.MULTILINE)
 
@@ -51,9 +52,12 @@ class TestKill:
     """A runner that is killed leaves nothing that another could not take over."""
 
     @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
-    def test_at_each_place(self, handed_on, start_worker, successor, check):
+    @pytest.mark.parametrize(
+        "arguments", [(), pytest.param(("--no-flock",), marks=pytest.mark.slow)], ids=["flock", "no flock"]
+    )
+    def test_at_each_place(self, handed_on, start_worker, successor, check, arguments):
         """SIGKILL at each failpoint: another runner finishes well within one TTL, and nothing is torn or published twice."""
-        victims = {place: start_worker(failpoint=f"{place}:KILL") for place in PLACES}
+        victims = {place: start_worker(*arguments, failpoint=f"{place}:KILL") for place in PLACES}
         wrongs, seconds = [], []
         for place, victim in victims.items():
             planned = handed_on(members=2, ttl_s=20.0)
@@ -80,12 +84,15 @@ class TestKill:
                 victim.wait_until_ready()
                 victim.send(planned.root)
             time.sleep(chance.uniform(0.01, 0.5))
+            states = counts(study_status(planned.store, planned.study))  # whatever was written half way, `status` answers
             for victim in victims:
                 victim.kill()
         retry(planned.store)  # groups that were hit three times
         answers.append(successor(planned))
 
         assert check(planned, answers, all_told=False) == []
+        assert sum(states.values()) == len(planned.rids)
+        assert "damaged" not in states
 
 
 class TestPause:

@@ -90,7 +90,7 @@ MUTANTS = (
                 "        make_dir(self._layout.result(rid))\n        path = self._layout.out(self.gid, self.n) / rid\n",
             ),
         ),
-        ("store/test_kill.py::TestKill::test_at_each_place",),
+        ("store/test_kill.py::TestKill::test_at_each_place[flock-disk]",),
     ),
     Mutant(
         "the manifest arrives before the files",
