@@ -44,6 +44,26 @@ class TestReservoir:
 
         assert ((counts - 50) ** 2 / (50 * (1 - 10 / 200))).sum() < 266.4
 
+    def test_five_hundred_of_twelve_thousand(self):
+        """Each hundredth of the stream, early or late, holds 5 entries on average: chi-square of 99 below its 99.9 % point.
+
+        Over 40 seeds a hundredth is held 200 times; the variance of that count is 200 (1 - 500 / 12,000).
+        """
+        memory = filled(memories(500, np.zeros(12_000, int), members=40), [600] * 20, seeds=range(40))
+        counts = np.bincount(memory.samples[:, :500].flatten() // 120, minlength=100)
+
+        assert memory.occupied.tolist() == [500] * 40
+        assert ((counts - 200) ** 2 / (200 * (1 - 500 / 12_000))).sum() < 148.2
+
+    def test_counter_of_offers_is_not_the_occupancy(self):
+        """A memory that forgot how many were offered would go on as if the next sample were the eleventh: it is the 101st."""
+        memory = filled(memories(10, np.zeros(200, int)), [100])
+        again = memory.copy()
+        uniform = np.full((1, 1, 1), 0.095)  # slot 9 of 101, slot 1 of 11
+
+        assert (int(again.occupied[0]), int(again.offered.sum())) == (10, 100)
+        assert again.slots_for(np.array([[[100]]]), uniform).tolist() == [[[9]]]
+
     @pytest.mark.parametrize("batches", [[3], [3, 7], [3, 7, 7], [3] + [10] * 20])
     def test_occupancy_is_the_smaller_of_capacity_and_offers(self, batches):
         """Tasks of 3, then more samples: 10 slots hold min(10, offered) distinct samples, the rest is empty."""
