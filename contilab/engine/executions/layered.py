@@ -16,138 +16,94 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from contilab.engine.executions.folding import Folding, Target
 from contilab.models.contract import Params
-from contilab.optim.contract import Fold
 
 _relu_backward = torch.ops.aten.threshold_backward.grad_input
 
 
-class Names(NamedTuple):
-    """The parameters of a layer."""
+class _Layer(NamedTuple):
+    """One layer: views of its parameters, and tensors for what its inputs, outputs and their gradients are in each step."""
 
-    weight: str
-    bias: str
-
-
-class Factors(NamedTuple):
-    """The numbers of a `Fold`: one number where all members have the same, else [E]; None where there is no such term."""
-
-    keep: float | Tensor
-    rate: float | Tensor
-    ahead: float | Tensor | None
-    pull: float | Tensor | None
-    behind: float | Tensor | None
+    names: tuple[str, str]
+    weight: Tensor  # [E, O, I]
+    transposed: Tensor  # [E, I, O]
+    bias: Tensor  # [E, O]
+    wide_bias: Tensor  # [E, O, 1]
+    outputs: Tensor  # [E, O, B]
+    inputs: Tensor  # [E, I, B], the outputs of the layer below; not of the first layer, whose inputs are handed over
+    untransposed: Tensor  # [E, B, I], the same
+    below: Tensor  # [E, I, B], gradients of the inputs
 
 
 class Layered:
-    """The passes of members that are chains of the layers *chain*. Holds the activations of the last forward pass."""
+    """The passes of a batch of B samples of each member whose chain of layers has the parameters *params*.
 
-    def __init__(self, chain: Sequence[str]) -> None:
-        self._layers = [Names(f"{name}.weight", f"{name}.bias") for name in chain]
-        self._buffers: dict[object, Tensor] = {}
-        self._inputs: list[Tensor] = []  # of each layer, [E, B, I], the transpose of how they lie but for the first
+    Follows *params* as they are written. Holds the activations of its last forward pass.
+    """
 
-    def forward(self, params: Params, x: Tensor) -> Tensor:
+    def __init__(self, chain: Sequence[str], params: Params, batch: int) -> None:
+        self._layers: list[_Layer] = []
+        inputs = below = params[f"{chain[0]}.weight"].new_empty(0, 0, 0)
+        for name in chain:
+            names = (f"{name}.weight", f"{name}.bias")
+            weight, bias = (params[one] for one in names)
+            outputs = weight.new_empty(*bias.shape, batch)
+            wide_bias = bias[..., None]
+            self._layers.append(_Layer(names, weight, weight.mT, bias, wide_bias, outputs, inputs, inputs.mT, below))
+            inputs, below = outputs, torch.empty_like(outputs)
+        self._x = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
         """Return the logits [E, B, C] of x [E, B, *shape]."""
-        inputs = x.flatten(2)
-        self._inputs = [inputs]
-        for weight, bias in self._layers[:-1]:
-            hidden = self._buffer("hidden", weight, params[bias], inputs)
-            torch.bmm(params[weight], inputs.mT, out=hidden)
-            inputs = hidden.add_(params[bias][..., None]).relu_().mT
-            self._inputs.append(inputs)
-        weight, bias = self._layers[-1]
-        return torch.baddbmm(params[bias][:, None], inputs, params[weight].mT)
+        self._x = x if x.ndim == 3 else x.flatten(2)
+        first, *others = self._layers
+        torch.bmm(first.weight, self._x.mT, out=first.outputs).add_(first.wide_bias)
+        for layer in others:
+            torch.bmm(layer.weight, layer.inputs.relu_(), out=layer.outputs).add_(layer.wide_bias)
+        return self._layers[-1].outputs.mT
 
-    def gradients(self, params: Params, d: Tensor) -> Params:
-        """Return the gradients of all parameters, given those of the logits, [E, B, C]; they are overwritten by the next."""
-        found: Params = {}
+    def gradients(self, d: Tensor, into: Params) -> None:
+        """Write into the tensors *into* the gradients of all parameters, given those of the logits, [E, B, C]."""
         delta = d.mT
         for place in reversed(range(len(self._layers))):
-            weight, bias = self._layers[place]
-            gradient = self._like("gradient", weight, params[weight])
-            found[weight] = torch.bmm(delta, self._inputs[place], out=gradient)
-            found[bias] = delta.sum(-1)
-            delta = self._passed(params[weight], delta, place)
-        return {name: found[name] for name in params}
+            weight, bias = self._layers[place].names
+            torch.bmm(delta, self._inputs(place), out=into[weight])
+            torch.sum(delta, -1, out=into[bias])
+            delta = self._passed(place, delta)
 
-    def descend(self, params: Params, into: Params, factors: Factors, d: Tensor) -> None:
-        """Move *params* by the gradients *d* [E, B, C] of the logits, as `Fold` says."""
-        delta = (d * (factors.rate if isinstance(factors.rate, float) else _wide(factors.rate, d))).mT
+    def descend(self, d: Tensor, folding: Folding) -> None:
+        """Move the parameters by the gradients *d* [E, B, C] of the logits."""
+        delta = folding.scaled(d).mT
         for place in reversed(range(len(self._layers))):
-            weight, bias = self._layers[place]
-            below = self._passed(params[weight], delta, place)  # by the weights as they were
-            beta = _prepare(params[weight], into[weight], factors)
-            into[weight].baddbmm_(delta, self._inputs[place], beta=beta)
-            _finish(params[weight], into[weight], factors)
-            beta = _prepare(params[bias], into[bias], factors)
-            torch.add(delta.sum(-1), into[bias], alpha=beta, out=into[bias])
-            _finish(params[bias], into[bias], factors)
+            weight, bias = (folding.targets[name] for name in self._layers[place].names)
+            below = self._passed(place, delta)  # by the weights as they were
+            _move_weight(weight, delta, self._inputs(place))
+            _move_bias(bias, delta)
             delta = below
 
-    def _passed(self, weight: Tensor, delta: Tensor, place: int) -> Tensor:
-        """Return the gradient [E, I, B] of what the layer below gave before its ReLU; for the first layer *delta* itself."""
+    def _inputs(self, place: int) -> Tensor:
+        return self._layers[place].untransposed if place else self._x
+
+    def _passed(self, place: int, delta: Tensor) -> Tensor:
+        """Return the gradient [E, I, B] of what the layer below gave before its ReLU; there is none below the first."""
         if place == 0:
             return delta
-        inputs = self._inputs[place].mT
-        below = self._buffer("delta", place, weight[:, 0], self._inputs[0])
-        torch.bmm(weight.mT, delta, out=below)
-        _relu_backward(below, inputs, 0, grad_input=below)
-        return below
-
-    def _buffer(self, kind: str, of: object, like: Tensor, batch: Tensor) -> Tensor:
-        """Return a tensor [E, N, B] for *like* [E, N] and *batch* [E, B, ...]; the same one in each step."""
-        key = (kind, of, batch.shape[:2])
-        if key not in self._buffers:
-            self._buffers[key] = like.new_empty((*like.shape, batch.shape[1]))
-        return self._buffers[key]
-
-    def _like(self, kind: str, of: str, like: Tensor) -> Tensor:
-        key = (kind, of, len(like))
-        if key not in self._buffers:
-            self._buffers[key] = torch.empty_like(like)
-        return self._buffers[key]
+        layer = self._layers[place]
+        torch.bmm(layer.transposed, delta, out=layer.below)
+        _relu_backward(layer.below, layer.inputs, 0, grad_input=layer.below)
+        return layer.below
 
 
-def factors_of(fold: Fold) -> Factors:
-    """Return the numbers of *fold*, whose tensors are [E]; waits for the device."""
-    ahead, pull, behind = (None if value is None else _number(value) for value in (fold.ahead, fold.pull, fold.behind))
-    return Factors(_number(fold.keep), _number(fold.rate), ahead, pull, behind)
+def _move_weight(target: Target, delta: Tensor, inputs: Tensor) -> None:
+    beta = target.prepare()
+    target.into.baddbmm_(delta, inputs, beta=beta)
+    target.finish()
 
 
-def _number(values: Tensor) -> float | Tensor:
-    first, *others = values.tolist()
-    return float(first) if all(value == first for value in others) else values
-
-
-def _prepare(theta: Tensor, into: Tensor, factors: Factors) -> float:
-    """Do what precedes the product; return the factor that the product itself takes."""
-    if factors.ahead is not None:
-        _add(theta, into, factors.ahead)
-    if factors.pull is None and isinstance(factors.keep, float):
-        return factors.keep
-    _scale(into, factors.keep)
-    if factors.pull is not None:
-        _add(into, theta, factors.pull)
-    return 1.0
-
-
-def _finish(theta: Tensor, into: Tensor, factors: Factors) -> None:
-    if factors.behind is not None:
-        _add(theta, into, factors.behind)
-
-
-def _add(target: Tensor, value: Tensor, factor: float | Tensor) -> None:
-    if isinstance(factor, float):
-        target.add_(value, alpha=factor)
-    else:
-        target.addcmul_(value, _wide(factor, value))
-
-
-def _scale(target: Tensor, factor: float | Tensor) -> None:
-    target.mul_(factor if isinstance(factor, float) else _wide(factor, target))
-
-
-def _wide(factor: Tensor, like: Tensor) -> Tensor:
-    """Return *factor* [E] as [E, 1, ...], with the axes of *like*."""
-    return factor.view(-1, *(1,) * (like.ndim - 1))
+def _move_bias(target: Target, delta: Tensor) -> None:
+    beta = target.prepare()
+    if beta != 1:
+        target.into.mul_(beta)
+    target.into.add_(delta.sum(-1))
+    target.finish()

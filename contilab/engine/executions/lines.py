@@ -9,46 +9,55 @@ import torch
 from torch import Tensor
 
 from contilab.engine.draws import Draw
-from contilab.engine.step import Extra, Lesson
+from contilab.engine.executions.head import Targets
+from contilab.engine.step import Lesson
 
 
 class Line(NamedTuple):
     """One step of all members."""
 
-    samples: Tensor  # [E, B] int64, the current batch and what was drawn from memory
-    row: Tensor  # [E, B]
-    mask: Tensor  # [E, B, C]
-    weights: dict[str, Tensor]  # [E, R] by batch
-    slots: dict[str, Tensor]  # [E, R] where the stored logits of replayed samples lie; of methods that keep some
+    samples: Tensor  # [E * B] int64, of each member the current batch and what was drawn from memory
+    slots: dict[str, Tensor]  # [E, R, 1] where the stored logits of replayed samples lie; of methods that keep some
     keep: tuple[Tensor, ...]  # one [E, B of the current batch], the slots that its logits take; or none
 
 
-def lines(lesson: Lesson, draws: Draw) -> list[Line]:
+class References(NamedTuple):
+    """The reference batches of the steps, K of each one after the other: samples [E * Q] of S * K, and their targets."""
+
+    samples: tuple[Tensor, ...]
+    targets: Targets
+
+
+def lines_of(draws: Draw) -> list[Line]:
     """Return the steps of *draws*, tensors [S, E, ...]."""
-    samples = torch.cat([draws.current, *(replay.samples for replay in draws.replay.values())], dim=-1)
-    weight = {"current": torch.ones_like(draws.current, dtype=lesson.inputs.dtype)}
-    weight |= {name: replay.weight for name, replay in draws.replay.items()}
-    slots = {name: replay.slots[0] for name, replay in draws.replay.items() if replay.slots}
-    parts = zip(samples.unbind(), lesson.rows[samples].unbind(), lesson.masks[lesson.tasks[samples]].unbind(), strict=True)
-    weights, places = _by_step(weight, len(samples)), _by_step(slots, len(samples))
-    keeps = draws.keep[0].unbind() if draws.keep else None
+    samples = _samples(draws).flatten(1).unbind()
+    slots = {name: replay.slots[0][..., None].unbind() for name, replay in draws.replay.items() if replay.slots}
+    keeps = [slots.unbind() for slots in draws.keep]
     return [
-        Line(*part, weights[step], places[step], () if keeps is None else (keeps[step],)) for step, part in enumerate(parts)
+        Line(own, {name: parts[step] for name, parts in slots.items()}, tuple(keep[step] for keep in keeps))
+        for step, own in enumerate(samples)
     ]
 
 
-def extras_of(line: Line, stored: Tensor, teacher: Tensor | None) -> dict[str, Extra]:
-    """Return what the batches of *line* have beside logits, rows and masks; *stored* [E, M, C], *teacher* [E, B, C]."""
-    return {
-        name: Extra(
-            weight,
-            stored.take_along_dim(line.slots[name][..., None], dim=1) if name in line.slots else None,
-            teacher if name == "current" else None,
-        )
-        for name, weight in line.weights.items()
-    }
+def targets_of(lesson: Lesson, draws: Draw) -> Targets:
+    """Return the targets of the steps of *draws*."""
+    weights = {"current": torch.ones_like(draws.current, dtype=lesson.inputs.dtype)}
+    weights |= {name: replay.weight for name, replay in draws.replay.items()}
+    return _targets(lesson, _samples(draws), weights)
 
 
-def _by_step(tensors: dict[str, Tensor], steps: int) -> list[dict[str, Tensor]]:
-    unbound = {name: value.unbind() for name, value in tensors.items()}
-    return [{name: parts[step] for name, parts in unbound.items()} for step in range(steps)]
+def references_of(lesson: Lesson, draws: Draw) -> References | None:
+    """Return the reference batches of the steps of *draws*; None if there are none."""
+    if not draws.references:
+        return None
+    [reference] = draws.references
+    samples, weight = (value.transpose(1, 2).flatten(0, 1) for value in (reference.samples, reference.weight))
+    return References(samples.flatten(1).unbind(), _targets(lesson, samples, {"reference": weight}))
+
+
+def _samples(draws: Draw) -> Tensor:
+    return torch.cat([draws.current, *(replay.samples for replay in draws.replay.values())], dim=-1)
+
+
+def _targets(lesson: Lesson, samples: Tensor, weights: dict[str, Tensor]) -> Targets:
+    return Targets(lesson.rows[samples], lesson.masks[lesson.tasks[samples]], weights)

@@ -1,7 +1,6 @@
 """Passes of stacked members through their model: logits of inputs, and gradients of parameters given those of logits."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,37 +9,40 @@ from contilab.engine.executions.layered import Layered
 from contilab.engine.step import owned
 from contilab.models.contract import Model, Params
 
-Judge = Callable[[Tensor], Tensor]  # logits [E, B, C] -> their gradients, of the same shape
+JudgeOne = Callable[[Tensor], Tensor]  # logits [E, B, C] -> their gradients
+Gradients = Callable[[Params, Tensor, JudgeOne], Params]  # (params, x [E, B, *shape], judge) -> those of all parameters
 
 
-class Passes(NamedTuple):
-    """gradients(params, x, judge) -> gradients of all parameters, alone in memory, valid until the next call.
+def gradients_of(model: Model, params: Params) -> Gradients:
+    """Return what finds gradients at the parameters *params*, which may be written meanwhile.
 
-    *layered*: the same for chains of linear layers, as passes that can be taken one by one.
+    By hand for chains of linear layers, by automatic differentiation for others. The gradients are alone in memory, and last
+    until the next call.
     """
-
-    gradients: Callable[[Params, Tensor, Judge], Params]
-    layered: Layered | None
+    return _by_hand(model, params) if model.chain else _by_autograd(model)
 
 
-def passes_of(model: Model) -> Passes:
-    """Return the passes of *model*: by hand for chains of linear layers, by automatic differentiation for others."""
-    if model.chain:
-        layered = Layered(model.chain)
+def _by_hand(model: Model, params: Params) -> Gradients:
+    grads = {name: torch.empty_like(value) for name, value in params.items()}
+    layered: dict[int, Layered] = {}
 
-        def by_hand(params: Params, x: Tensor, judge: Judge) -> Params:
-            logits = layered.forward(params, x)
-            return layered.gradients(params, judge(logits))
+    def gradients(_params: Params, x: Tensor, judge: JudgeOne) -> Params:
+        batch = x.shape[1]
+        if batch not in layered:
+            layered[batch] = Layered(model.chain, params, batch)
+        layered[batch].gradients(judge(layered[batch].forward(x)), grads)
+        return grads
 
-        return Passes(by_hand, layered)
+    return gradients
 
-    def by_autograd(params: Params, x: Tensor, judge: Judge) -> Params:
+
+def _by_autograd(model: Model) -> Gradients:
+    def gradients(params: Params, x: Tensor, judge: JudgeOne) -> Params:
         leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
         with torch.enable_grad():
             logits = model.forward(leaves, {}, x).logits
-        found = torch.autograd.grad(
-            logits, tuple(leaves.values()), judge(logits.detach()), allow_unused=True, materialize_grads=True
-        )
+        d = judge(logits.detach())
+        found = torch.autograd.grad(logits, tuple(leaves.values()), d, allow_unused=True, materialize_grads=True)
         return owned(dict(zip(params, found, strict=True)))
 
-    return Passes(by_autograd, None)
+    return gradients

@@ -37,12 +37,16 @@ def vmap(learner: Learner) -> Execution:
 
 
 def mover(learner: Learner) -> Move:
-    """Return the second half of a step for stacked members, in the form that is fast on their device."""
+    """Return the second half of a step for stacked members, in the form that is fast on their device; it writes into them."""
     alone = one_by_one(make_move(learner))
     together = torch.func.vmap(make_move(learner), in_dims=(None, 0, 0, 0))
 
     def move(lesson: Lesson, members: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
-        return (together if members.stored.is_cuda else alone)(lesson, members, learned, draw)
+        if not members.stored.is_cuda:
+            return alone(lesson, members, learned, draw)
+        moved, penalty = together(lesson, members, learned, draw)
+        _write(members, moved)
+        return members, penalty
 
     return move
 
