@@ -29,7 +29,7 @@ Gradient = Callable[[Callable[[Params], tuple[Tensor, Tensor]], Params], tuple[P
 class Lesson(NamedTuple):
     """What all members share while one stage is trained: the training pool, and the mask of each task's samples."""
 
-    inputs: Tensor  # [N, *shape] float
+    inputs: Tensor  # [N, *shape] float, or as they are stored: the model then takes them so
     rows: Tensor  # [N] int64
     tasks: Tensor  # [N] int64
     masks: Tensor  # [T, C] bool
@@ -68,7 +68,7 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
 
         def loss(params: Params) -> tuple[Tensor, Tensor]:
             logits = model.forward(params, {}, x).logits  # one pass over current and replayed samples
-            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else x.new_empty(0)
+            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else logits.new_empty(0)
             return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), kept
 
         grads, (value, logits) = gradient(loss, member.params)
@@ -90,11 +90,11 @@ def extras(learner: Learner, lesson: Lesson, member: MemberState, draw: Draw, x:
 
     x: the inputs of all batches, the current one first.
     """
-    teacher = None
+    teacher, one = None, next(iter(member.params.values()))  # inputs may be of another type, as they are stored
     if learner.strategy.teacher is not None and lesson.stage > 0:
         told = learner.model.forward(learner.strategy.teacher(member.strategy), {}, x[: len(draw.current)])
         teacher = told.logits.detach()
-    found = {"current": Extra(x.new_ones(len(draw.current)), None, teacher)}
+    found = {"current": Extra(one.new_ones(len(draw.current)), None, teacher)}
     for name, replay in draw.replay.items():
         found[name] = Extra(replay.weight, *(member.stored[slots] for slots in replay.slots))
     return found

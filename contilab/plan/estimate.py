@@ -140,7 +140,7 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
         flops_per_sample=3 * model.flops,
         features=math.prod(source.input_shape),
         member_bytes=3 * FLOAT_BYTES * numbers + states + 8 * slots,  # parameters, gradients, updated parameters
-        shared_bytes=FLOAT_BYTES * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
+        shared_bytes=source.value_bytes * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
 
