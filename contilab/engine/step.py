@@ -122,6 +122,8 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
                 return value, value.detach()
 
             found.append(gradient(loss, member.params)[0])
+    if len(found) == 1:  # nothing to copy, as for agem
+        return {name: grad[None] for name, grad in found[0].items()}
     return {name: torch.stack([grads[name] for grads in found]) for name in member.params} if found else {}
 
 
@@ -132,17 +134,21 @@ def make_move(learner: Learner) -> Move:
     def move(lesson: Lesson, member: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
         params, optimiser_state, state, stored = member
         grads, penalty = learned.grads, learned.loss.new_zeros(())
-        before = (clone(params), clone(grads)) if strategy.after_step is not None else None
+        watched = strategy.after_step is not None  # then the gradient of the data must outlive the optimiser
+        before = clone(params) if watched else {}
         if strategy.penalty is not None and lesson.stage > 0:
             penalty, pulls = strategy.penalty(state, params)
-            grads = {name: grad.add_(pulls[name]) for name, grad in grads.items()}
+            add = torch.add if watched else Tensor.add_
+            grads = {name: add(grad, pulls[name]) for name, grad in grads.items()}
+        elif watched:
+            grads = clone(grads)
         if strategy.project is not None and learned.references:
             grads = strategy.project(state, grads, learned.references)
         if optimiser.clip_norm is not None:
             grads = clip(grads, optimiser.clip_norm)
         params, optimiser_state = optimiser.update(params, grads, optimiser_state)
-        if strategy.after_step is not None and before is not None:
-            state = strategy.after_step(state, StepEnd(before[0], params, before[1]))
+        if strategy.after_step is not None:
+            state = strategy.after_step(state, StepEnd(before, params, learned.grads))
         for slots in draw.keep:
             stored = stored.index_copy(0, slots, learned.logits)
         return MemberState(params, optimiser_state, state, stored), penalty
