@@ -79,14 +79,15 @@ class TestChoice:
 
     @pytest.mark.parametrize("method", KINDS)
     def test_auto_trains_runs_of_the_catalog(self, make, method):
-        """On synthetic clouds two seeds end with three tasks each."""
+        """On synthetic clouds two seeds end with three tasks each, with a memory and with none."""
         benchmark = Benchmark(name="synthetic", scenario="class", tasks=3, train_per_task=40, test_per_task=20)
         model = Plugin(name="mlp", settings={"hidden": [8]})
         data = catalog.entry("benchmark", "synthetic").make(benchmark).data
         runs = [replace(make.run(seed, method), benchmark=benchmark, data=data, model=model) for seed in range(2)]
-        found = train(runs, Execution(device="cpu"), silent())
+        empty = [replace(run, memory=run.memory and replace(run.memory, total=0)) for run in runs]
+        found = [outcome for group in (runs, empty) for outcome in train(group, Execution(device="cpu"), silent())]
 
-        assert [len(outcome.record.accuracy) for outcome in found] == [3, 3]
+        assert [len(outcome.record.accuracy) for outcome in found] == [3] * 4
 
 
 class TestSizes:
