@@ -29,7 +29,7 @@ def bundle(
 
 def verify_bundle(file: Annotated[Path, typer.Argument(help="The archive to check.")]) -> None:
     """Check the digests of a bundle and compute its tables again, offline; exit code 3 if anything differs."""
-    from contilab.report.verify import verify_bundle as verify
+    from contilab.report.bundle_check import verify_bundle as verify
 
     found = verify(file)
     for fault in found.faults:

@@ -133,7 +133,7 @@ def _readable(folder: Path) -> Path | None:
 
 
 def _folders() -> Iterable[Row]:
-    from contilab.data.folders import cache_folder
+    from contilab.disk.cache import cache_folder
 
     yield "CONTILAB_DATA", os.environ.get("CONTILAB_DATA") or "not set"
     yield "CONTILAB_CACHE", os.environ.get("CONTILAB_CACHE") or f"not set: {cache_folder(os.environ)}"

@@ -8,7 +8,7 @@ import typer
 from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 from contilab.report.published.table import Band, Cell, Table, names
-from contilab.report.published.verdict import Ours, Verdict, tolerance, verdicts
+from contilab.report.published.verdict import SIGMAS, Ours, Verdict, tolerance, verdicts
 
 HEAD = ["method", "scenario", "published", "ours", "seeds", "difference", "allowed", "verdict"]
 WORDS = {True: "pass", False: "FAIL", None: "-"}
@@ -21,7 +21,7 @@ def verify(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Compare a study with published numbers; exit code 3 if one that gives a verdict fails."""
-    from contilab.report.published.against import cells_of
+    from contilab.report.published.cells import cells_of
     from contilab.report.published.table import read_table
     from contilab.store.store import open_store
 
@@ -62,7 +62,7 @@ def _mean(ours: Ours) -> str:
 def _distance(reference: Cell | Band, ours: Ours) -> tuple[str, str]:
     if isinstance(reference, Band):
         outside = max(reference.low - ours.mean, ours.mean - reference.high, 0.0)
-        return f"{outside:.2f}", f"{3 * ours.sem:.2f}" if len(ours.values) > 1 else "-"
+        return f"{outside:.2f}", f"{SIGMAS * ours.sem:.2f}" if len(ours.values) > 1 else "-"
     allowed = f"{tolerance(reference, ours):.2f}" if len(ours.values) > 1 else "-"
     return f"{ours.mean - reference.mean:+.2f}", allowed
 

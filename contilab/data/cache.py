@@ -19,11 +19,12 @@ from safetensors import SafetensorError, safe_open
 
 from contilab.data.contract import Dataset
 from contilab.data.digest import ARRAYS, digest_of
-from contilab.data.folders import cache_folder
+from contilab.disk.cache import cache_folder
 from contilab.disk.lock import Lock
 from contilab.disk.put_new import temp_beside
 from contilab.disk.read import names, read_table
-from contilab.disk.sync import make_dir, sync_dir, write_synced
+from contilab.disk.replace import replace
+from contilab.disk.sync import make_dir, sync_dir
 from contilab.errors import DataError
 
 SCHEME = "contilab.cache/1"
@@ -130,18 +131,10 @@ class Cache:
 
     def point(self, name: str, to: Named) -> None:
         """Let *name* stand for *to*, whatever it stood for; DataError if that cannot be written."""
-        path = self._name_file(name)
-        temp = temp_beside(path)
         try:
-            make_dir(path.parent)
-            write_synced(temp, json.dumps(to._asdict(), indent=1, sort_keys=True).encode())
-            temp.replace(path)
-            sync_dir(path.parent)
+            replace(self._name_file(name), json.dumps(to._asdict(), indent=1, sort_keys=True).encode())
         except OSError as error:
             raise self._unwritable(error) from error
-        finally:
-            with suppress(OSError):
-                temp.unlink()
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:

@@ -7,13 +7,13 @@ is refused rather than passed over: silently taking other data than those the us
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from contilab.data.download import Progress, Remote, fetch, silent
 from contilab.data.idx_file import SLACK_BYTES, KnownFile, read, unpack
 from contilab.data.image_set import ImageSet
+from contilab.disk.cache import cache_folder
 from contilab.errors import DataError
 
 HINT = (
@@ -61,21 +61,6 @@ def download_folder(images: ImageSet, environ: Mapping[str, str]) -> Path:
 def below(images: ImageSet, base: Path) -> list[Path]:
     """Return the folders at and below *base* in which the files of *images* may lie."""
     return [*(base / name for name in images.folders), base]
-
-
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where contilab keeps what can be had again: CONTILAB_CACHE, or `contilab` in the user's cache.
-
-    A user without an account or home (a container started under a bare uid) gets a folder among the temporary files.
-    """
-    if own := environ.get("CONTILAB_CACHE"):
-        return Path(own)
-    if xdg := environ.get("XDG_CACHE_HOME"):
-        return Path(xdg) / "contilab"
-    home = environ.get("HOME", "")
-    if home and os.access(home, os.W_OK):
-        return Path(home) / ".cache" / "contilab"
-    return Path(tempfile.gettempdir()) / f"contilab-{os.getuid()}"
 
 
 def _searched(images: ImageSet, environ: Mapping[str, str]) -> Iterator[Path]:

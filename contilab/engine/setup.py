@@ -14,6 +14,7 @@ from contilab.engine.ensemble import MemberState, clone, initial_params
 from contilab.engine.memory.entries import no_entries
 from contilab.engine.memory.memories import Memories, Pool
 from contilab.engine.memory.plan import MemoryPlan
+from contilab.engine.normalised import normalised
 from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
 from contilab.models.contract import Params
@@ -28,7 +29,7 @@ class Setup(NamedTuple):
 
     runs: tuple[Run, ...]
     learner: Learner
-    stream: Stream  # tensors on *device*, inputs in *dtype*
+    stream: Stream  # tensors on *device*, inputs in *dtype*, or as they are stored if there is a normalisation
     plan: MemoryPlan
     stages: tuple[Stage, ...]
     device: torch.device
@@ -62,7 +63,7 @@ class Setup(NamedTuple):
 
 def source_of(run: Run) -> Source:
     """Return where the data of *run* come from, without loading them."""
-    source: Source = catalog.entry("benchmark", run.benchmark.name).make(run.benchmark)
+    source: Source = catalog.entry("benchmark", run.benchmark.name).make(run.benchmark, run.data)
     return source
 
 
@@ -85,6 +86,9 @@ def prepare(
     """Return the setup of *runs*; moves the *stream* to the device."""
     run = runs[0]
     plan = _memory_plan(run, learner, stream)
+    if stream.normalisation is not None:
+        shape = tuple(stream.train_inputs.shape[1:])
+        learner = learner._replace(model=normalised(learner.model, stream.normalisation, shape, device=device, dtype=dtype))
     planned = stages(run.train, stream, learner.strategy, plan)
     return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype)
 
@@ -143,11 +147,12 @@ def _memory_plan(run: Run, learner: Learner, stream: Stream) -> MemoryPlan:
 
 
 def _moved(stream: Stream, device: torch.device, dtype: torch.dtype) -> Stream:
+    inputs = dtype if stream.normalisation is None else stream.train_inputs.dtype
     return stream._replace(
-        train_inputs=stream.train_inputs.to(device, dtype),
+        train_inputs=stream.train_inputs.to(device, inputs),
         train_rows=stream.train_rows.to(device),
         train_tasks=stream.train_tasks.to(device),
-        test_inputs=stream.test_inputs.to(device, dtype),
+        test_inputs=stream.test_inputs.to(device, inputs),
         test_rows=stream.test_rows.to(device),
         tasks=tuple(
             task._replace(train=task.train.to(device), validation=task.validation.to(device), test=task.test.to(device))

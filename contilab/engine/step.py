@@ -29,7 +29,7 @@ Gradient = Callable[[Callable[[Params], tuple[Tensor, Tensor]], Params], tuple[P
 class Lesson(NamedTuple):
     """What all members share while one stage is trained: the training pool, and the mask of each task's samples."""
 
-    inputs: Tensor  # [N, *shape] float
+    inputs: Tensor  # [N, *shape] float, or as they are stored: the model then takes them so
     rows: Tensor  # [N] int64
     tasks: Tensor  # [N] int64
     masks: Tensor  # [T, C] bool
@@ -68,7 +68,7 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
 
         def loss(params: Params) -> tuple[Tensor, Tensor]:
             logits = model.forward(params, {}, x).logits  # one pass over current and replayed samples
-            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else x.new_empty(0)
+            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else logits.new_empty(0)
             return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), kept
 
         grads, (value, logits) = gradient(loss, member.params)
@@ -90,11 +90,11 @@ def extras(learner: Learner, lesson: Lesson, member: MemberState, draw: Draw, x:
 
     x: the inputs of all batches, the current one first.
     """
-    teacher = None
+    teacher, one = None, next(iter(member.params.values()))  # inputs may be of another type, as they are stored
     if learner.strategy.teacher is not None and lesson.stage > 0:
         told = learner.model.forward(learner.strategy.teacher(member.strategy), {}, x[: len(draw.current)])
         teacher = told.logits.detach()
-    found = {"current": Extra(x.new_ones(len(draw.current)), None, teacher)}
+    found = {"current": Extra(one.new_ones(len(draw.current)), None, teacher)}
     for name, replay in draw.replay.items():
         found[name] = Extra(replay.weight, *(member.stored[slots] for slots in replay.slots))
     return found
@@ -122,6 +122,8 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
                 return value, value.detach()
 
             found.append(gradient(loss, member.params)[0])
+    if len(found) == 1:  # nothing to copy, as for agem
+        return {name: grad[None] for name, grad in found[0].items()}
     return {name: torch.stack([grads[name] for grads in found]) for name in member.params} if found else {}
 
 
@@ -132,17 +134,21 @@ def make_move(learner: Learner) -> Move:
     def move(lesson: Lesson, member: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
         params, optimiser_state, state, stored = member
         grads, penalty = learned.grads, learned.loss.new_zeros(())
-        before = (clone(params), clone(grads)) if strategy.after_step is not None else None
+        watched = strategy.after_step is not None  # then the gradient of the data must outlive the optimiser
+        before = clone(params) if watched else {}
         if strategy.penalty is not None and lesson.stage > 0:
             penalty, pulls = strategy.penalty(state, params)
-            grads = {name: grad.add_(pulls[name]) for name, grad in grads.items()}
+            add = torch.add if watched else Tensor.add_
+            grads = {name: add(grad, pulls[name]) for name, grad in grads.items()}
+        elif watched:
+            grads = clone(grads)
         if strategy.project is not None and learned.references:
             grads = strategy.project(state, grads, learned.references)
         if optimiser.clip_norm is not None:
             grads = clip(grads, optimiser.clip_norm)
         params, optimiser_state = optimiser.update(params, grads, optimiser_state)
-        if strategy.after_step is not None and before is not None:
-            state = strategy.after_step(state, StepEnd(before[0], params, before[1]))
+        if strategy.after_step is not None:
+            state = strategy.after_step(state, StepEnd(before, params, learned.grads))
         for slots in draw.keep:
             stored = stored.index_copy(0, slots, learned.logits)
         return MemberState(params, optimiser_state, state, stored), penalty

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contilab.disk.cache import cache_folder
-from contilab.disk.put_new import put_new, temp_beside
+from contilab.disk.put_new import put_new
 from contilab.disk.read import names, read_table
-from contilab.disk.sync import make_dir, write_synced
+from contilab.disk.replace import replace
 from contilab.hardware.fingerprint import Machine
 from contilab.spec.canonical import canonical, digest
 
@@ -152,10 +152,7 @@ def put(folder: Path, shape: Shape, answer: Answer, *, replaces: bool) -> bool:
         return True
     if not replaces:
         return False
-    make_dir(folder)
-    temp = temp_beside(path)
-    write_synced(temp, data)
-    temp.replace(path)
+    replace(path, data)
     return True
 
 

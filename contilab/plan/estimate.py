@@ -131,16 +131,18 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
     params: Params = {name: torch.empty(one.shape, device="meta") for name, one in model.table.items()}
     states = _states(run, menu, strategy, params)
     numbers = sum(value.numel() for value in params.values())
-    samples = _samples(run, source, strategy)
     slots = run.memory.capacity(source.head_rows) if run.memory else 0
+    sizes = _sizes(run, source, strategy, slots)
+    samples = sum(stage.samples for stage in sizes)
+    taught = sum(stage.learned for stage in sizes[1:]) if strategy.teacher else 0
     importance = strategy.importance.samples * run.benchmark.tasks if strategy.importance else 0
     return _Cost(
         samples=samples,
-        flops=3 * model.flops * (samples + importance),  # a backward pass costs two forward passes
+        flops=model.flops * (3 * (samples + importance) + taught),  # a backward pass costs two forward passes
         flops_per_sample=3 * model.flops,
         features=math.prod(source.input_shape),
         member_bytes=3 * FLOAT_BYTES * numbers + states + 8 * slots,  # parameters, gradients, updated parameters
-        shared_bytes=FLOAT_BYTES * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
+        shared_bytes=source.value_bytes * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
 
@@ -153,16 +155,35 @@ def _states(run: Run, menu: Menu, strategy: Strategy, params: Params) -> int:
     return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(both) if isinstance(leaf, torch.Tensor))
 
 
-def _samples(run: Run, source: Source, strategy: Strategy) -> int:
-    """Return the samples that one run trains on, new and replayed."""
-    per_task = math.ceil(source.train_samples * (1 - run.benchmark.validation) / run.benchmark.tasks)
-    if run.train.steps:
-        steps, new = run.train.steps, run.train.steps * run.train.batch
-    else:
-        steps, new = math.ceil(per_task / run.train.batch) * (run.train.epochs or 0), per_task * (run.train.epochs or 0)
+class _Size(NamedTuple):
+    """The samples that one stage trains on: those of its own batches, and all, replayed ones too."""
+
+    learned: int
+    samples: int
+
+
+def _sizes(run: Run, source: Source, strategy: Strategy, slots: int) -> list[_Size]:
+    """Return what each stage trains on; joint training has one, which is given here as one per task."""
+    tasks, own = run.benchmark.tasks, strategy.training
+    per_task = math.ceil(source.train_samples * (1 - run.benchmark.validation) / tasks)
+    batch, epochs, steps = (own.batch, own.epochs, 0) if own else (run.train.batch, run.train.epochs or 0, run.train.steps or 0)
     replayed = run.memory.batch if run.memory and isinstance(run.memory.batch, int) else 0
-    # Nothing is in memory at the first step, and little soon after; that is left out.
-    return run.benchmark.tasks * (new + steps * replayed * len(strategy.replay))
+    found = []
+    for task in range(tasks):
+        pool = _pool(strategy, per_task, task, slots)
+        learned = steps * batch or pool * epochs
+        # Nothing is in memory at the first step, and little soon after; that is left out.
+        found.append(_Size(learned, learned + (steps or math.ceil(pool / batch) * epochs) * replayed * len(strategy.replay)))
+    return found
+
+
+def _pool(strategy: Strategy, per_task: int, task: int, slots: int) -> int:
+    """Return how many samples an epoch of stage *task* has."""
+    if strategy.stages == "cumulative":
+        return per_task * (task + 1)
+    if strategy.stages == "exemplars":
+        return per_task + min(slots, per_task * task)
+    return min(slots, per_task * (task + 1)) if strategy.stages == "memory" else per_task
 
 
 def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> int:

@@ -7,8 +7,9 @@ from contilab.errors import InputError
 from contilab.metrics.scenario import require_one_scenario
 from contilab.metrics.table import metric
 from contilab.report.benchmark import Benchmark, Variant
-from contilab.report.comparison import METRICS, Family, family
+from contilab.report.comparison import Family, family
 from contilab.report.protocol import settings
+from contilab.report.table import HEADLINE
 from contilab.store.store import Store
 
 Pair = tuple[Variant, Variant]  # of the other study, of this one
@@ -43,7 +44,7 @@ def against(store: Store, ours: Sequence[Benchmark], theirs: Sequence[Benchmark]
 
 
 def _against(store: Store, pairs: Sequence[Pair], preset: str, other: str) -> Against:
-    measured = (item for item in map(metric, METRICS) if any(ours.summary(item.name).n for _, ours in pairs))
+    measured = (item for item in map(metric, HEADLINE) if any(ours.summary(item.name).n for _, ours in pairs))
     families = tuple(family(item, pairs, f"the same cell of {other}") for item in measured)
     differences = {ours.label: tuple(_differences(store, theirs, ours)) for theirs, ours in pairs}
     shared = sum(len({run.rid for run in theirs.runs} & {run.rid for run in ours.runs}) for theirs, ours in pairs)

@@ -14,10 +14,9 @@ from contilab.report.selection import Choice
 from contilab.report.statistics.effect import Effect, effect
 from contilab.report.statistics.family import holm
 from contilab.report.statistics.interval import Interval, bootstrap_interval, t_interval
-from contilab.report.statistics.paired import minimum_p, nonzero, sign_flip, wilcoxon
+from contilab.report.statistics.paired import LEVEL, minimum_p, nonzero, sign_flip, wilcoxon
+from contilab.report.table import HEADLINE
 
-LEVEL = 0.05
-METRICS = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
 BASELINE = "naive"  # unless the user names another one
 
 
@@ -77,7 +76,7 @@ def families(benchmark: Benchmark, chosen: Sequence[Choice], baseline: str = "")
     others = [variant for variant in candidates if variant is not base]
     if base is None or not others:
         return ()
-    measured = [item for item in map(metric, METRICS) if any(variant.summary(item.name).n for variant in benchmark.variants)]
+    measured = [item for item in map(metric, HEADLINE) if any(variant.summary(item.name).n for variant in benchmark.variants)]
     return tuple(family(item, [(base, variant) for variant in others], base.label) for item in measured)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, plain
-from contilab.report.comparison import LEVEL, Comparison, Family, Paired
+from contilab.report.comparison import Comparison, Family, Paired
 from contilab.report.numbers import number, signed
 from contilab.report.selection import CRITERION, Choice
 from contilab.report.statistics.interval import Interval, coverage
-from contilab.report.statistics.paired import seeds_needed
+from contilab.report.statistics.paired import LEVEL, seeds_needed
 from contilab.report.summary import summarise
 from contilab.report.table import Column, Entry, Line, Notes, Table, seed_values, spread
 

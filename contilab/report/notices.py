@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from contilab.report.benchmark import Benchmark, mixture
 from contilab.report.runs import RunReport
-from contilab.report.statistics.paired import minimum_p
-
-LEVEL = 0.05
+from contilab.report.statistics.paired import LEVEL, minimum_p
 
 
 class Notice(NamedTuple):

@@ -1,9 +1,9 @@
 """The protocol: every setting behind a table, what its cells share and what each has of its own."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from contilab.report.benchmark import Benchmark, Variant, plain
+from contilab.report.settings import flat
 from contilab.store.store import Store
 
 
@@ -25,14 +25,4 @@ def protocol(store: Store, benchmark: Benchmark) -> Protocol:
 
 def settings(store: Store, variant: Variant) -> dict[str, str]:
     """Return the settings of *variant* by dotted key."""
-    return _flat(store.run(variant.runs[0].rid).config)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    out: dict[str, str] = {}
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            out |= _flat(value, f"{prefix}{key}.")
-        else:
-            out[f"{prefix}{key}"] = plain(value)
-    return out
+    return {key: plain(value) for key, value in flat(store.run(variant.runs[0].rid).config).items()}

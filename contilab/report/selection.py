@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from contilab.report.benchmark import Benchmark, Variant, plain
+from contilab.report.settings import flat
 from contilab.report.summary import Summary
 from contilab.spec.study import Study
 
@@ -65,7 +66,7 @@ def factors(study: Study) -> frozenset[str]:
     except tomllib.TOMLDecodeError:  # a manifest that was made by hand, such as that of a test
         matrix = {}
     asked = (value.partition("=")[0].strip() for value in study.values)
-    keys = {*_dotted(matrix), *(key.removeprefix("matrix.") for key in asked if key.startswith("matrix."))}
+    keys = {*flat(matrix), *(key.removeprefix("matrix.") for key in asked if key.startswith("matrix."))}
     return frozenset(keys - {"preset", "method", "method.name", "seed"})
 
 
@@ -116,11 +117,3 @@ def _table(choice: Choice) -> dict[str, Any]:
         for p in choice.points
     ]
     return {"method": choice.method, "grid": grid, **({"reason": choice.reason} if choice.reason else {})}
-
-
-def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"

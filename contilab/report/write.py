@@ -1,11 +1,13 @@
 """Writing the report of a study: tables for programs, a page for people."""
 
+import os
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contilab.errors import UsageError
+from contilab.disk.replace import replace
+from contilab.errors import EnvironmentFault, UsageError
 from contilab.report.comparison_table import FIELDS, comparison_rows
 from contilab.report.drawings import drawings
 from contilab.report.figures.svg import Drawing
@@ -14,7 +16,6 @@ from contilab.report.markdown import markdown
 from contilab.report.page import Page, page
 from contilab.report.page_html import page_html
 from contilab.report.parquet import results_parquet
-from contilab.report.replace import replace
 from contilab.report.rows import absent_csv, csv_of, results_csv, rows
 from contilab.report.runs import RunReport, read_runs
 from contilab.report.selection import selected, selection_json
@@ -61,7 +62,7 @@ def write_report(
     rendered = render(store, study, baseline=baseline, compare=compare, is_latex=is_latex)
     directory = out or store.reports_dir(study)
     for name, data in rendered.files.items():
-        replace(directory / name, data)
+        _put(directory / name, data)
     missing = tuple(run.name for run in rendered.runs if run.record is None)
     written = tuple(directory / name for name in rendered.files)
     return Written(written[-1], directory, written, rendered.runs, rendered.page, missing, rendered.left_out)
@@ -112,3 +113,11 @@ def tables(made: Page, runs: Sequence[RunReport]) -> dict[str, bytes]:
 def rows_of(made: Page, runs: Sequence[RunReport]) -> list[dict[str, Any]]:
     """Return one row per run, with the choice of variants."""
     return rows(made.study.name, runs, selected(choice for section in made.sections for choice in section.choices))
+
+
+def _put(path: Path, data: bytes) -> None:
+    try:
+        replace(path, data)
+    except OSError as error:
+        problem = f"it cannot be written: {os.strerror(error.errno or 0)}"
+        raise EnvironmentFault(str(path), problem, hint="name another folder with --out DIR") from error

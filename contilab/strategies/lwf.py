@@ -3,7 +3,8 @@
 Source: Li & Hoiem 2016, "Learning without forgetting", with the Kullback-Leibler divergence in place of the cross entropy
 with soft targets, which has the same gradient, and is 0 at the old model.
 
-L = mean_B ce + alpha temperature^2 mean_B sum_G KL(p_old, p_new),  p(y; x) = softmax over G of f / temperature
+plain: L = mean_B ce + alpha temperature^2 D,  D = mean_B sum_G KL(p_old, p_new),  p(y; x) = softmax over G of f / temperature
+tasks: L = (1/k) mean_B ce + (1 - 1/k) alpha temperature^2 D, k = number of tasks so far (van de Ven et al. 2022)
 
 From the second task on; f_old is the model at the end of the task before. The sets G of rows are those that competed in what
 was learned before: class-incremental one set of all old rows, task-incremental one per earlier task, domain-incremental all
@@ -12,7 +13,7 @@ rows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ class Settings:
 
     temperature: Annotated[Positive, Doc("divides the logits of both models, softens their answers"), PER_MEMBER] = 2.0
     alpha: Annotated[NotNegative, Doc("weight of the distance between answers"), PER_MEMBER] = 1.0
+    weighting: Annotated[
+        Literal["plain", "tasks"], Doc("plain: alpha alone; tasks: current 1/k, distance 1 - 1/k times alpha in task k")
+    ] = "plain"
 
 
 class LwfState(NamedTuple):
@@ -38,9 +42,10 @@ class LwfState(NamedTuple):
     alpha: Tensor  # []
     old: Params
     groups: Tensor  # [T, C] bool
+    tasks: Tensor  # [] float, the number of tasks so far, the present one included
 
 
-def lwf(_settings: Settings) -> Strategy:
+def lwf(settings: Settings) -> Strategy:
     """Return learning without forgetting.
 
     Old logits (2, 0), new ones (0, 1): at temperature 2 the term, times its square, is 1.0296, and the label costs 1.3133:
@@ -54,7 +59,8 @@ def lwf(_settings: Settings) -> Strategy:
     >>> round(float(strategy.loss(state, {"current": batch})), 4)  # 1.0296 + log(1 + e)
     2.3429
     """
-    return Strategy(init=_init, loss=_loss, teacher=lambda state: state.old, after_task=_after_task)
+    loss = _loss if settings.weighting == "plain" else _loss_by_tasks
+    return Strategy(init=_init, loss=loss, teacher=lambda state: state.old, after_task=_after_task)
 
 
 def _init(params: Params, member: Member) -> LwfState:
@@ -64,16 +70,28 @@ def _init(params: Params, member: Member) -> LwfState:
         alpha=some.new_tensor(float(member.values["alpha"])),
         old={name: theta.clone() for name, theta in params.items()},
         groups=torch.zeros(member.tasks, member.rows, dtype=torch.bool, device=some.device),
+        tasks=some.new_ones(()),
     )
 
 
 def _loss(state: LwfState, batches: Mapping[str, Batch]) -> Tensor:
     current = batches["current"]
     loss = weighted_mean(cross_entropy(current), current.weight)
+    return loss if current.teacher is None else loss + _distance(state, current, current.teacher)
+
+
+def _loss_by_tasks(state: LwfState, batches: Mapping[str, Batch]) -> Tensor:
+    current = batches["current"]
+    loss = weighted_mean(cross_entropy(current), current.weight)
     if current.teacher is None:
         return loss
-    distances = divergence(state.groups, current.teacher / state.temperature, current.logits / state.temperature)
-    return loss + state.alpha * state.temperature**2 * weighted_mean(distances, current.weight)
+    return loss / state.tasks + (1 - 1 / state.tasks) * _distance(state, current, current.teacher)
+
+
+def _distance(state: LwfState, current: Batch, teacher: Tensor) -> Tensor:
+    """Return alpha temperature^2 D, []."""
+    distances = divergence(state.groups, teacher / state.temperature, current.logits / state.temperature)
+    return state.alpha * state.temperature**2 * weighted_mean(distances, current.weight)
 
 
 def divergence(groups: Tensor, old: Tensor, new: Tensor) -> Tensor:
@@ -86,7 +104,8 @@ def divergence(groups: Tensor, old: Tensor, new: Tensor) -> Tensor:
 def _after_task(state: LwfState, end: TaskEnd) -> LwfState:
     assert end.groups is not None, "a task ends with the rows that were learned"  # noqa: S101 - a fault of ours
     # A copy: an engine that updates parameters in place must not move the old model with them.
-    return state._replace(old={name: theta.clone() for name, theta in end.params.items()}, groups=end.groups)
+    old = {name: theta.clone() for name, theta in end.params.items()}
+    return state._replace(old=old, groups=end.groups, tasks=state.tasks + 1)
 
 
 ENTRY = Entry(

@@ -465,7 +465,7 @@ class TestList:
 
     @pytest.mark.parametrize(
         ("name", "hint"),
-        [("emc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "contilab list shows")],
+        [("ewcc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "contilab list shows")],
     )
     def test_unknown(self, cli, name, hint):
         """An unknown name gets the nearest one, or where all of them are shown."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from contilab.data.digest import digest_of
-from contilab.data.folders import cache_folder, locate
+from contilab.data.folders import locate
 from contilab.data.idx_file import SLACK_BYTES, KnownFile
 from contilab.data.image_set import ImageSet, read_dataset
 from contilab.errors import DataError
@@ -204,20 +204,3 @@ class TestLocate:
 
         assert str(tmp_path / "none" / "tiny") in str(caught.value)
         assert "CONTILAB_DATA" in caught.value.faults[0].hint
-
-
-class TestCacheFolder:
-    """Where downloads are kept."""
-
-    def test_follows_the_environment(self, tmp_path: Path) -> None:
-        """CONTILAB_CACHE comes first, then the user's cache folder, then the home."""
-        home = {"HOME": str(tmp_path)}
-
-        assert cache_folder({**home, "XDG_CACHE_HOME": "/x", "CONTILAB_CACHE": "/own"}) == Path("/own")
-        assert cache_folder({**home, "XDG_CACHE_HOME": "/x"}) == Path("/x/contilab")
-        assert cache_folder(home) == tmp_path / ".cache" / "contilab"
-
-    @pytest.mark.parametrize("environ", [{}, {"HOME": "/no/such/home"}])
-    def test_works_without_a_home(self, environ: dict[str, str]) -> None:
-        """A user without a home gets a folder of their own among the temporary files."""
-        assert cache_folder(environ).name == f"contilab-{os.getuid()}"

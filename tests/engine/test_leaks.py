@@ -133,7 +133,8 @@ class TestManyTasks:
         run = make.run(method=method, model=("mlp", {"hidden": [2]}), train=Train(epochs=1, batch=4))
         seen = []
         make.outcomes([run], stream=stream, watch=silent()._replace(log=lambda _event, **_facts: seen.append(resident())))
-        slope = np.polyfit(range(50, 200), seen[50:200], 1)[0]
+        # The median over pairs of tasks that lie 75 apart: what else goes on in the process may add a jump, but no slope.
+        slope = np.median(np.subtract(seen[125:], seen[50:125])) / 75
 
         assert len(seen) == 200
         assert slope < 0.1 * 4 * 4 * width

@@ -13,7 +13,6 @@ from contilab.spec.sections import Memory, Train
 
 test_exam.__test__ = False  # a function of the engine, not a test
 FORWARD = 2 * (12 * 16 + 16 * 16 + 16 * 6)  # floating-point operations per sample
-KINDS = ["cumulative", "gdumb", "icarl"]
 
 
 @pytest.fixture
@@ -222,55 +221,6 @@ class TestExemplars:
 
         assert np.mean(icarl.accuracy[-1]) > 0.7
         assert np.mean(icarl.accuracy[-1]) > np.mean(naive.accuracy[-1]) + 0.2
-
-
-class TestSizes:
-    """Streams and memories of awkward sizes."""
-
-    @pytest.mark.parametrize("total", [0, 3, 7, 500])
-    @pytest.mark.parametrize("sizes", [(30,), (30, 9, 17), (8,) * 20, (33, 17), (1, 1, 2)])
-    @pytest.mark.parametrize("method", KINDS)
-    def test_ends_with_a_row_per_task_in_the_steps_planned(self, make, method, sizes, total):
-        """One, three and twenty tasks, unequal ones, a last batch of one sample; memory of none, too few or all samples."""
-        uses_memory = method != "cumulative"
-        policy = {"gdumb": {"policy": "class_balanced"}, "icarl": {"policy": "herding", "insert": "task_end"}}
-        run = make.run(method=method, memory=Memory(total=total, **policy[method]) if uses_memory else None)
-        stream = make.stream(sizes)
-        [outcome] = make.outcomes([run], stream=stream)
-        record = outcome.record
-
-        assert record.state == "finished"
-        assert [len(row) for row in record.accuracy] == [len(sizes)] * len(sizes)
-        assert record.cost.train_steps == make.setup([run], stream).steps
-        assert record.cost.buffer_bytes <= 8 * total
-
-    @pytest.mark.parametrize("method", ["er", "derpp", "agem", "gem"])
-    def test_steps_follow_the_current_task_only(self, make, method):
-        """With a memory larger than all data, or of none, the steps of each task are those of naive training."""
-        naive = [stage.schedule for stage in make.setup([make.run()]).stages]
-
-        for total in (0, 500):
-            memory = make.setup([make.run(method=method)]).shared.memory
-            run = make.run(method=method, memory=Memory(total=total, policy=memory.policy, insert=memory.insert))
-            assert [stage.schedule for stage in make.setup([run]).stages] == naive
-
-    def test_gdumb_without_memory_stays_untrained(self, make):
-        """With no entry there is no step: the initial model is measured after each task."""
-        [outcome] = make.outcomes([make.run(method="gdumb", memory=Memory(total=0, policy="class_balanced"))])
-        record = outcome.record
-
-        assert record.cost.train_steps == record.cost.flops == 0
-        assert record.train_loss == [[], [], []]
-        assert record.accuracy_all_rows[0] == record.accuracy_all_rows[2]
-
-    def test_icarl_without_memory_cannot_predict(self, make):
-        """Fewer entries than classes are none of each: every class lacks one, and every answer is wrong."""
-        memory = Memory(total=1, policy="herding", insert="task_end")
-        [outcome] = make.outcomes([make.run(method="icarl", memory=memory)])
-
-        assert outcome.record.notes["classes_without_entry"] == 6
-        assert outcome.record.accuracy[2] == [0.0, 0.0, 0.0]
-        assert (outcome.tensors["prediction"] == -1).all()
 
 
 def joined(stream, part):

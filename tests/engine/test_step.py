@@ -1,5 +1,6 @@
 """What happens within one step, and in which order."""
 
+import pytest
 import torch
 
 from contilab.engine.draws import Draw, Replay
@@ -7,7 +8,7 @@ from contilab.engine.executions.loop import gradient
 from contilab.engine.setup import initial_members
 from contilab.engine.step import Learned, clip, make_learn, make_move, owned
 from contilab.spec.sections import Memory
-from contilab.strategies.contract import cross_entropy
+from contilab.strategies.contract import Penalty, cross_entropy
 
 
 class TestClip:
@@ -75,6 +76,36 @@ class TestStep:
 
         assert torch.isclose(bare.loss, padded.loss)
         assert all(torch.allclose(grad, padded.grads[name], atol=1e-7) for name, grad in bare.grads.items())
+
+
+@pytest.mark.parametrize("optim", ["sgd", "adam"])
+@pytest.mark.parametrize("stage", [0, 1])
+class TestStepEnd:
+    """What a strategy is told of a step that is done."""
+
+    def test_is_the_step_as_it_was(self, make, optim, stage):
+        """Parameters before and after, and the gradient of the data alone, though optimisers write into what they get."""
+        setup = make.setup([make.run(method="si", optim=(optim, {"lr": 0.1}))])
+        told = []
+        strategy = setup.learner.strategy._replace(
+            after_step=lambda state, end: (told.append(end), state)[1],
+            penalty=lambda _state, params: Penalty(torch.ones(()), {name: torch.ones_like(p) for name, p in params.items()}),
+        )
+        learner = setup.learner._replace(strategy=strategy)
+        member = initial_members(setup)[0]
+        before = {name: value.clone() for name, value in member.params.items()}
+        grads = {name: torch.full_like(value, 2.0) for name, value in before.items()}
+        learned = Learned(grads, torch.zeros(()), torch.zeros(0), {})
+        after, penalty = make_move(learner)(setup.lesson(setup.stages[stage]), member, learned, a_draw([1]))
+        [end] = told
+
+        assert all(torch.equal(end.before[name], value) for name, value in before.items())
+        assert all((value == 2).all() for value in end.grads.values())
+        assert all(end.after[name] is value for name, value in after.params.items())
+        assert float(penalty) == stage
+        if optim == "sgd":
+            moved = torch.cat([(end.after[name] - value).flatten() for name, value in before.items()])
+            assert torch.allclose(moved, torch.tensor(-0.1 * (2 + stage)), atol=1e-6)
 
 
 class TestOwned:

@@ -41,6 +41,26 @@ class TestEstimate:
         """A replayed batch of the same size doubles the samples of a step."""
         assert _estimate('matrix.method=["er"]', "train.steps=7", "train.batch=10").train_samples == 2 * 2 * 5 * 7 * 10
 
+    @pytest.mark.parametrize(
+        ("method", "samples"),
+        [
+            ("cumulative", 12_000 * (1 + 2 + 3 + 4 + 5)),
+            ("icarl", 5 * 12_000 + 4 * 500),
+            ("gdumb", 5 * 128 * 500),
+        ],
+    )
+    def test_stages_of_other_data(self, method: str, samples: int) -> None:
+        """All data so far, exemplars beside each task, and passes over memory alone are what such methods train on."""
+        found = _estimate(f'matrix.method=["{method}"]', "benchmark.validation=0", "memory.total=500")
+
+        assert found.train_samples == 2 * samples
+
+    def test_teacher(self) -> None:
+        """A teacher's forward pass on every sample after the first task is counted."""
+        found = _estimate('matrix.method=["icarl"]', "benchmark.validation=0", "memory.total=500")
+
+        assert found.flops == 2 * FORWARD_FLOPS * (3 * 62_000 + 4 * 12_500)
+
     def test_importance(self) -> None:
         """Importance passes at the end of each task are counted."""
         plain, ewc = _estimate("train.steps=7"), _estimate('matrix.method=["ewc"]', "train.steps=7")

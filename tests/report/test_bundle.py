@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from contilab.cli.app import app
 from contilab.errors import EnvironmentFault, InputError
 from contilab.report.bundle import write_bundle
-from contilab.report.verify import verify_bundle
+from contilab.report.bundle_check import verify_bundle
 
 CELLS = [
     ("p", "naive", [0, 1], {}, "task"),

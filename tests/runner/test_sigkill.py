@@ -49,10 +49,11 @@ def bits(root):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # seven processes that load torch, on a busy machine
 class TestSigkill:
     """A group of two runs on Split Digits."""
 
-    @pytest.mark.parametrize(("method", "epochs"), [("naive", 30), ("ewc", 20), ("er", 20)])
+    @pytest.mark.parametrize(("method", "epochs"), [("naive", 30), ("ewc", 20), ("er", 20), ("derpp", 12)])
     def test_same_bits(self, tmp_path, method, epochs):
         """Killed five times at random after a new checkpoint, a group ends with the bits of one that nobody disturbed."""
         text = MANIFEST.replace("METHOD", method).replace("EPOCHS", str(epochs))

@@ -141,7 +141,7 @@ MUTANTS = (
                 "            (directory / name).write_bytes(data)\n",
             ),
         ),
-        ("store/test_kill.py::TestPause::test_at_each_place",),
+        ("store/test_kill.py::TestPause::test_at_each_place[put_new.written-flock-disk]",),
     ),
     Mutant(
         "attempts are counted from .end only",

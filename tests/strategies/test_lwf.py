@@ -113,3 +113,17 @@ class TestGradient:
     def test_leaves_new_rows(self, scenario):
         """Rows that were not learned before are not pulled at."""
         assert not self.pull(scenario, 0.1)[:, ~groups(scenario).any(0)].any()
+
+
+class TestWeighting:
+    """The terms by the number of tasks."""
+
+    def test_weighs_label_and_distance_by_the_number_of_tasks(self):
+        """In the second task each term of the hand case counts one half: (1.0296 + 1.3133) / 2."""
+        strategy, theta = lwf(Settings(weighting="tasks")), {"w": torch.zeros(1)}
+        state = strategy.init(theta, Member({"temperature": 2.0, "alpha": 1.0}, lr=0.1, tasks=1, rows=2))
+        state = strategy.after_task(state, TaskEnd(theta, None, torch.tensor([[True, True]])))
+        logits, teacher = torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 0.0]])
+        batch = Batch(logits, torch.tensor([0]), torch.tensor([[True, True]]), torch.ones(1), teacher=teacher)
+
+        assert float(strategy.loss(state, {"current": batch})) == pytest.approx(2.34287 / 2, abs=1e-4)

@@ -13,7 +13,7 @@ import numpy as np
 
 from contilab.metrics.contract import Absent
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 RESAMPLES = 10_000
 GENERATOR = 20_261  # fixed, so that a report gives the same interval twice; chosen
 COVERAGE = {3: 76, 5: 84, 6: 86, 8: 89, 10: 90, 20: 93}  # percent, by number of seeds; measured
@@ -37,7 +37,7 @@ def bootstrap_interval(values: Sequence[float]) -> Interval | Absent:
     if found.size < 2:
         return _too_few(found.size)
     means = found[_resamples(found.size)].mean(axis=1)
-    low, high = np.percentile(means, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    low, high = np.percentile(means, [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)])
     return Interval(float(low), float(high))
 
 
@@ -56,7 +56,7 @@ def t_interval(values: Sequence[float]) -> Interval | Absent:
     # the quantile of t as scipy.stats has it, without the second that importing scipy.stats takes
     from scipy.special import stdtrit  # type: ignore[import-untyped]  # it ships no types
 
-    half = float(stdtrit(found.size - 1, (1 + LEVEL) / 2) * found.std(ddof=1) / np.sqrt(found.size))
+    half = float(stdtrit(found.size - 1, (1 + CONFIDENCE) / 2) * found.std(ddof=1) / np.sqrt(found.size))
     mean = float(found.mean())
     return Interval(mean - half, mean + half)
 

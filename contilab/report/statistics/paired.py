@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+LEVEL = 0.05  # of every test of a report
 TIE = 1e-12  # rounding of two equal differences stays below this
 EXACT_SEEDS = 20  # up to here all 2^n patterns are counted, beyond it random ones
 DRAWS = 100_000
@@ -84,7 +85,7 @@ def minimum_p(seeds: int) -> float:
     return min(1.0, 2.0 ** (1 - seeds))
 
 
-def seeds_needed(comparisons: int, level: float = 0.05) -> int:
+def seeds_needed(comparisons: int, level: float = LEVEL) -> int:
     """Return the fewest seeds with which Holm's first step over *comparisons* tests can reach *level*.
 
     >>> [seeds_needed(size) for size in (1, 3, 7, 120)]

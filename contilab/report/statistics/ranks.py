@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from contilab.metrics.contract import Absent, Value
-from contilab.report.statistics.paired import mid_ranks
+from contilab.report.statistics.paired import LEVEL, mid_ranks
 
-LEVEL = 0.05
 NO_SCIPY = Absent("it needs scipy, which comes with contilab[report]")
 
 

@@ -1,10 +1,8 @@
 """A study as `verdict` wants it: each cell with its settings and the final accuracy of every finished seed."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from contilab.report.published.verdict import Ours
 from contilab.report.runs import read_runs
+from contilab.report.settings import flat
 from contilab.spec.study import Study
 from contilab.store.store import Store
 
@@ -15,17 +13,9 @@ def cells_of(store: Store, study: Study) -> list[Ours]:
     found = []
     for cell in study.cells:
         own = [run for run in runs if run.cell == cell]
-        settings = dict(_flat(store.run(own[0].rid).config))
+        settings = flat(store.run(own[0].rid).config)
         values = [run.values.get("acc") for run in own]
         accuracies = tuple(100 * value for value in values if isinstance(value, float))
         name = ", ".join([cell.preset, cell.method, *(f"{key} = {value}" for key, value in cell.sweep.items())])
         found.append(Ours(name, settings, accuracies))
     return found
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", list(value) if isinstance(value, tuple) else value
