@@ -75,4 +75,4 @@ def _model_in_bf16(model: Model) -> Model:
             out = model.forward(params, buffers, x)
         return Forward(features=out.features.to(x.dtype), logits=out.logits.to(x.dtype))
 
-    return model._replace(forward=forward)
+    return model._replace(forward=forward, chain=())  # a chain is what is computed without forward
