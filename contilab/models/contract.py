@@ -28,7 +28,9 @@ class Model(NamedTuple):
     table: every parameter's shape and initial distribution, in a fixed order; the engine draws each member's from its own seed.
     forward(params, buffers, x) with x [B, *input_shape] float32. flops: of one sample's forward pass, 2 per multiply-add.
     is_convolutional: one member alone gains from channels_last; see `layout`. takes_members: forward takes E members as well,
-    every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C].
+    every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C]. chain: of a
+    model that is nothing but linear layers with ReLU between them, on flattened inputs, their names in order; the parameters of
+    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none.
     """
 
     table: dict[str, Uniform]
@@ -36,3 +38,4 @@ class Model(NamedTuple):
     flops: int
     is_convolutional: bool = False
     takes_members: bool = False
+    chain: tuple[str, ...] = ()

@@ -51,7 +51,8 @@ def mlp(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Model:
             features = relu(_layer(params, name, features))
         return Forward(features=features, logits=_layer(params, names[-1], features))
 
-    return Model(table=table, forward=forward, flops=2 * sum(a * b for a, b in pairwise(widths)), takes_members=True)
+    flops = 2 * sum(a * b for a, b in pairwise(widths))
+    return Model(table=table, forward=forward, flops=flops, takes_members=True, chain=names)
 
 
 def _layer(params: Params, name: str, x: Tensor) -> Tensor:

@@ -9,6 +9,25 @@ Params = dict[str, Tensor]
 State = Any  # a NamedTuple of tensors
 
 
+class Fold(NamedTuple):
+    """An update that is linear in the gradient g, so that the product that makes g can add it where it belongs.
+
+    With a the tensor of *into* that goes with the parameter theta, in this order:
+
+    theta <- theta + ahead a;  a <- keep a + pull theta + rate g;  theta <- theta + behind a
+
+    *into* may be the parameters themselves; then there is no *ahead*, *pull* and *behind*. The factors are one number per
+    member, [] or stacked [E]; None: there is no such term.
+    """
+
+    into: Params
+    keep: Tensor
+    rate: Tensor
+    ahead: Tensor | None = None
+    pull: Tensor | None = None
+    behind: Tensor | None = None
+
+
 class Optimiser(NamedTuple):
     """Built by `ENTRY.make(settings)`; *settings* hold what is fixed, *init* receives what is per member.
 
@@ -17,8 +36,10 @@ class Optimiser(NamedTuple):
     their tensors, gradients included, and return those of params and state; the engine never uses the old ones again. The
     arithmetic is elementwise, without fused multiply-add, so one member's bits do not depend on the others. clip_norm: the
     engine scales each member's whole gradient to at most this norm before *update*; None leaves it as it is.
+    fold(params, state) -> how the same update folds into products; also of stacked members. *update* may round otherwise.
     """
 
     init: Callable[[Params, Mapping[str, float]], State]
     update: Callable[[Params, Params, State], tuple[Params, State]]
     clip_norm: float | None = None
+    fold: Callable[[Params, State], Fold] | None = None

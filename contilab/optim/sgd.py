@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Ge, Lt
-from torch import Tensor, zeros_like
+from torch import Tensor, full_like, ones_like, zeros_like
 
-from contilab.optim.contract import Optimiser, Params
+from contilab.optim.contract import Fold, Optimiser, Params
 from contilab.spec.entry import Entry
 from contilab.spec.fields import PER_MEMBER, Doc
 from contilab.spec.sections import NotNegative, Positive
@@ -71,7 +71,24 @@ def sgd(settings: Settings) -> Optimiser:
             theta.sub_(step.mul_(state.lr))
         return params, state
 
-    return Optimiser(init=init, update=update, clip_norm=None if settings.clip_norm == "off" else settings.clip_norm)
+    def fold(params: Params, state: SgdState) -> Fold:
+        decay, momentum = settings.weight_decay, settings.momentum
+        if not momentum:
+            return Fold(params, keep=1 - decay * state.lr, rate=-state.lr)
+        # Nesterov: g + momentum v = (1 + momentum) v - momentum v_old, and v_old is still there before the product. What it
+        # moves theta by is taken back from the decay, which is that of the old theta.
+        ahead = state.lr * momentum if settings.nesterov else None
+        return Fold(
+            state.velocity,
+            keep=full_like(state.lr, momentum) if ahead is None else momentum - decay * ahead,
+            rate=ones_like(state.lr),
+            ahead=ahead,
+            pull=full_like(state.lr, decay) if decay else None,
+            behind=-state.lr if ahead is None else -state.lr - ahead,
+        )
+
+    clip_norm = None if settings.clip_norm == "off" else settings.clip_norm
+    return Optimiser(init=init, update=update, clip_norm=clip_norm, fold=fold)
 
 
 ENTRY = Entry(

@@ -174,8 +174,9 @@ class Strategy(NamedTuple):
 
 def cross_entropy(batch: Batch) -> Tensor:
     """Return each sample's cross entropy [B] under its own mask."""
-    allowed = torch.where(batch.mask, batch.logits, MASKED)
-    return torch.logsumexp(allowed, dim=-1) - allowed.gather(-1, batch.row[:, None])[:, 0]
+    # In operations whose gradients are few: every execution runs them in each step, and the arithmetic costs nothing.
+    allowed = batch.logits.masked_fill(~batch.mask, MASKED)
+    return -torch.log_softmax(allowed, dim=-1).gather(-1, batch.row[:, None]).squeeze(-1)
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:

@@ -23,11 +23,9 @@ from contilab.models.contract import Params
 def vmap(learner: Learner) -> Execution:
     """Return the vmapped execution."""
     learn = torch.func.vmap(make_learn(learner, _gradient), in_dims=(None, 0, 0))
-    alone = one_by_one(make_move(learner))
-    together = torch.func.vmap(make_move(learner), in_dims=(None, 0, 0, 0))
+    move = mover(learner)
 
     def train(members: MemberState, lesson: Lesson, draws: Draw) -> tuple[MemberState, Tensor]:
-        move = together if members.stored.is_cuda else alone
         losses = []
         for draw in unbind(draws):
             learned = learn(lesson, members, draw)
@@ -36,6 +34,21 @@ def vmap(learner: Learner) -> Execution:
         return members, torch.stack(losses)
 
     return Execution(gather=stack, scatter=_scatter, train=train)
+
+
+def mover(learner: Learner) -> Move:
+    """Return the second half of a step for stacked members, in the form that is fast on their device; it writes into them."""
+    alone = one_by_one(make_move(learner))
+    together = torch.func.vmap(make_move(learner), in_dims=(None, 0, 0, 0))
+
+    def move(lesson: Lesson, members: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
+        if not members.stored.is_cuda:
+            return alone(lesson, members, learned, draw)
+        moved, penalty = together(lesson, members, learned, draw)
+        _write(members, moved)
+        return members, penalty
+
+    return move
 
 
 def one_by_one(move: Move) -> Move:

@@ -1,0 +1,160 @@
+"""All members in one call, their weights stacked: batched products for linear layers, grouped convolutions for others.
+
+The model runs on all members of a block at once; only the loss of the strategy, on logits, is vmapped. What follows depends on
+the stage. Where nothing but the optimiser looks at the gradients of a chain of linear layers, and its update is linear in them,
+the backward pass moves the weights while it finds their gradients (`layered`, `folding`). Otherwise gradients go to the usual
+second half of a step, as in `vmap`.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contilab.engine.draws import Draw, unbind
+from contilab.engine.ensemble import MemberState, clone, unstack
+from contilab.engine.executions.blocks import draws_of_blocks, in_blocks
+from contilab.engine.executions.contract import Execution
+from contilab.engine.executions.folding import Folding, folding_of
+from contilab.engine.executions.head import Changing, Head, Judges
+from contilab.engine.executions.layered import Layered
+from contilab.engine.executions.lines import Line, References, lines_of, references_of, targets_of
+from contilab.engine.executions.passes import Gradients, gradients_of
+from contilab.engine.executions.vmap import mover
+from contilab.engine.step import Learned, Learner, Lesson
+from contilab.errors import UsageError
+from contilab.models.contract import Params
+from contilab.strategies.contract import Batch, cross_entropy, weighted_mean
+
+
+def batched(learner: Learner) -> Execution:
+    """Return the batched execution; raises UsageError for a model that does not take members."""
+    if not learner.model.takes_members:
+        raise UsageError("engine.execution", "batched needs a model that takes stacked members", hint="choose loop or vmap")
+    trainer = _Trainer(learner)
+
+    def train(blocks: list[MemberState], lesson: Lesson, draws: Draw) -> tuple[list[MemberState], Tensor]:
+        parts = draws_of_blocks(draws, [len(block.stored) for block in blocks])
+        losses = [trainer.train(block, lesson, part) for block, part in zip(blocks, parts, strict=True)]
+        return blocks, torch.cat(losses, dim=1)
+
+    return Execution(gather=in_blocks, scatter=_scatter, train=train)
+
+
+def _scatter(blocks: list[MemberState]) -> list[MemberState]:
+    return [member for block in blocks for member in unstack(block, len(block.stored))]
+
+
+class _Trainer:
+    """Trains one block of members by the steps of a chunk, in place."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.head = Head(learner.strategy.loss)
+        self.reference_head = Head(_mean_cross_entropy)
+        self.move = mover(learner)
+
+    def train(self, members: MemberState, lesson: Lesson, draws: Draw) -> Tensor:
+        """Move *members* by the steps of *draws*, tensors [S, E, ...], and return their losses [S, E]."""
+        folding = folding_of(self.learner, members, lesson, draws) if self.learner.model.chain else None
+        steps = _Steps(self, members, lesson, draws)
+        return torch.stack(steps.by_gradients(unbind(draws)) if folding is None else steps.by_folding(folding))
+
+
+class _Steps:
+    """The steps of one chunk of one block."""
+
+    def __init__(self, trainer: _Trainer, members: MemberState, lesson: Lesson, draws: Draw) -> None:
+        self._learner, self._trainer = trainer.learner, trainer
+        self._members, self._lesson = members, lesson
+        self._current = draws.current.shape[2]
+        self._lines = lines_of(draws)
+        self._judges = trainer.head.judges(targets_of(lesson, draws))
+        self._is_still = not (trainer.learner.strategy.keeps_logits or trainer.learner.strategy.teacher)
+        self._state = Changing(members.strategy, {}, None)
+        self._references = references_of(lesson, draws)
+
+    def by_folding(self, folding: Folding) -> list[Tensor]:
+        """Return the losses [E] of steps whose gradients are part of the update."""
+        members, losses = self._members, []
+        layered = Layered(self._learner.model.chain, members.params, len(self._lines[0].samples) // len(members.stored))
+        for step, line in enumerate(self._lines):
+            x = self._gathered(line.samples)
+            logits = layered.forward(x)
+            d, loss = self._judges(step, logits, self._changing(line, x))
+            layered.descend(d, folding)
+            for slots in line.keep:
+                _store(members.stored, slots, logits[:, : self._current])
+            losses.append(loss)
+        return losses
+
+    def by_gradients(self, draws: list[Draw]) -> list[Tensor]:
+        """Return the losses [E] of steps whose gradients go through the second half of the step."""
+        gradients, losses = gradients_of(self._learner.model, self._members.params), []
+        judges = None if self._references is None else self._trainer.reference_head.judges(self._references.targets)
+        for step, (line, draw) in enumerate(zip(self._lines, draws, strict=True)):
+            # References first: gradients last until the next ones only.
+            references = self._reference_gradients(step, gradients, self._references, judges)
+            learned = self._learned(step, line, gradients)._replace(references=references)
+            _, penalty = self._trainer.move(self._lesson, self._members, learned, draw)
+            losses.append(learned.loss + penalty)
+        return losses
+
+    def _learned(self, step: int, line: Line, gradients: Gradients) -> Learned:
+        x = self._gathered(line.samples)
+        found: dict[str, Tensor] = {}
+
+        def judge(logits: Tensor) -> Tensor:
+            d, found["loss"] = self._judges(step, logits, self._changing(line, x))
+            found["logits"] = logits[:, : self._current if self._learner.strategy.keeps_logits else 0]
+            return d
+
+        grads = gradients(self._members.params, x, judge)
+        return Learned(grads, found["loss"], found["logits"], {})
+
+    def _reference_gradients(
+        self, step: int, gradients: Gradients, references: References | None, judges: Judges | None
+    ) -> Params:
+        """Return the gradients of the mean cross entropy of each reference batch, [E, K, *shape] by name."""
+        if references is None or judges is None:
+            return {}
+        count = len(references.samples) // len(self._lines)
+        found = []
+        for place in range(step * count, (step + 1) * count):
+            x = self._gathered(references.samples[place])
+            found.append(clone(gradients(self._members.params, x, partial(_judged, judges, place))))
+        return {name: torch.stack([grads[name] for grads in found], dim=1) for name in self._members.params}
+
+    def _changing(self, line: Line, x: Tensor) -> Changing:
+        """Return what the batches of a step are judged by that training changes; the same object while it changes nothing."""
+        if self._is_still:
+            return self._state
+        strategy, teacher = self._learner.strategy, None
+        if strategy.teacher is not None and self._lesson.stage > 0:
+            params: Params = torch.func.vmap(strategy.teacher)(self._members.strategy)
+            teacher = self._learner.model.forward(params, {}, x[:, : self._current]).logits.detach()
+        stored = {name: self._members.stored.take_along_dim(slots, dim=1) for name, slots in line.slots.items()}
+        return Changing(self._members.strategy, stored, teacher)
+
+    def _gathered(self, samples: Tensor) -> Tensor:
+        """Return the inputs of *samples* [E * B], [E, B, *shape]; index_select takes a third of the time of indexing."""
+        x = self._lesson.inputs.index_select(0, samples)
+        return x.view(len(self._members.stored), -1, *x.shape[1:])
+
+
+def _judged(judges: Judges, place: int, logits: Tensor) -> Tensor:
+    return judges(place, logits, Changing((), {}, None))[0]
+
+
+def _mean_cross_entropy(_state: Any, batches: Mapping[str, Batch]) -> Tensor:
+    [batch] = batches.values()
+    return weighted_mean(cross_entropy(batch), batch.weight)
+
+
+def _store(stored: Tensor, slots: Tensor, logits: Tensor) -> None:
+    """Write *logits* [E, B, C] into the *slots* [E, B] of *stored* [E, M, C]; of samples with one slot the last one stays."""
+    members, size = stored.shape[:2]
+    first = torch.arange(0, members * size, size, device=slots.device)
+    stored.view(members * size, -1).index_copy_(0, (slots + first[:, None]).flatten(), logits.flatten(0, 1))

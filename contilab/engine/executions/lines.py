@@ -1,0 +1,63 @@
+"""What the steps of a chunk learn from, looked up for all of them at once: a step itself only gathers its inputs.
+
+Shapes: S steps, E members, B samples of all batches of a step, R of one draw from memory, C head rows.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from contilab.engine.draws import Draw
+from contilab.engine.executions.head import Targets
+from contilab.engine.step import Lesson
+
+
+class Line(NamedTuple):
+    """One step of all members."""
+
+    samples: Tensor  # [E * B] int64, of each member the current batch and what was drawn from memory
+    slots: dict[str, Tensor]  # [E, R, 1] where the stored logits of replayed samples lie; of methods that keep some
+    keep: tuple[Tensor, ...]  # one [E, B of the current batch], the slots that its logits take; or none
+
+
+class References(NamedTuple):
+    """The reference batches of the steps, K of each one after the other: samples [E * Q] of S * K, and their targets."""
+
+    samples: tuple[Tensor, ...]
+    targets: Targets
+
+
+def lines_of(draws: Draw) -> list[Line]:
+    """Return the steps of *draws*, tensors [S, E, ...]."""
+    samples = _samples(draws).flatten(1).unbind()
+    slots = {name: replay.slots[0][..., None].unbind() for name, replay in draws.replay.items() if replay.slots}
+    keeps = [slots.unbind() for slots in draws.keep]
+    return [
+        Line(own, {name: parts[step] for name, parts in slots.items()}, tuple(keep[step] for keep in keeps))
+        for step, own in enumerate(samples)
+    ]
+
+
+def targets_of(lesson: Lesson, draws: Draw) -> Targets:
+    """Return the targets of the steps of *draws*."""
+    weights = {"current": torch.ones_like(draws.current, dtype=lesson.inputs.dtype)}
+    weights |= {name: replay.weight for name, replay in draws.replay.items()}
+    return _targets(lesson, _samples(draws), weights)
+
+
+def references_of(lesson: Lesson, draws: Draw) -> References | None:
+    """Return the reference batches of the steps of *draws*; None if there are none."""
+    if not draws.references:
+        return None
+    [reference] = draws.references
+    samples, weight = (value.transpose(1, 2).flatten(0, 1) for value in (reference.samples, reference.weight))
+    return References(samples.flatten(1).unbind(), _targets(lesson, samples, {"reference": weight}))
+
+
+def _samples(draws: Draw) -> Tensor:
+    return torch.cat([draws.current, *(replay.samples for replay in draws.replay.values())], dim=-1)
+
+
+def _targets(lesson: Lesson, samples: Tensor, weights: dict[str, Tensor]) -> Targets:
+    return Targets(lesson.rows[samples], lesson.masks[lesson.tasks[samples]], weights)

@@ -1,0 +1,48 @@
+"""Passes of stacked members through their model: logits of inputs, and gradients of parameters given those of logits."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from contilab.engine.executions.layered import Layered
+from contilab.engine.step import owned
+from contilab.models.contract import Model, Params
+
+JudgeOne = Callable[[Tensor], Tensor]  # logits [E, B, C] -> their gradients
+Gradients = Callable[[Params, Tensor, JudgeOne], Params]  # (params, x [E, B, *shape], judge) -> those of all parameters
+
+
+def gradients_of(model: Model, params: Params) -> Gradients:
+    """Return what finds gradients at the parameters *params*, which may be written meanwhile.
+
+    By hand for chains of linear layers, by automatic differentiation for others. The gradients are alone in memory, and last
+    until the next call.
+    """
+    return _by_hand(model, params) if model.chain else _by_autograd(model)
+
+
+def _by_hand(model: Model, params: Params) -> Gradients:
+    grads = {name: torch.empty_like(value) for name, value in params.items()}
+    layered: dict[int, Layered] = {}
+
+    def gradients(_params: Params, x: Tensor, judge: JudgeOne) -> Params:
+        batch = x.shape[1]
+        if batch not in layered:
+            layered[batch] = Layered(model.chain, params, batch)
+        layered[batch].gradients(judge(layered[batch].forward(x)), grads)
+        return grads
+
+    return gradients
+
+
+def _by_autograd(model: Model) -> Gradients:
+    def gradients(params: Params, x: Tensor, judge: JudgeOne) -> Params:
+        leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
+        with torch.enable_grad():
+            logits = model.forward(leaves, {}, x).logits
+        d = judge(logits.detach())
+        found = torch.autograd.grad(logits, tuple(leaves.values()), d, allow_unused=True, materialize_grads=True)
+        return owned(dict(zip(params, found, strict=True)))
+
+    return gradients
