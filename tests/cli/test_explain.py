@@ -41,7 +41,7 @@ class TestExplain:
             "a list, each item an integer",
             "[4, 4]",
             "paper: X 2020",
-            "memory.total",
+            "contilab list memory",
         ):
             assert part in text
 
