@@ -3,15 +3,17 @@
 import math
 import textwrap
 from dataclasses import MISSING
+from typing import get_args
 
 from contilab.cli.columns import columns
 from contilab.errors import InputError
 from contilab.manifest.keys import Key, settings_keys, shared_keys
 from contilab.manifest.profile import Settings, profile_names, profile_summary, read_profile
-from contilab.manifest.wording import accepts, shown
+from contilab.manifest.wording import accepts, names, shown
 from contilab.metrics.contract import Metric
 from contilab.spec.entry import Entry
 from contilab.spec.fields import per_member
+from contilab.spec.sections import Scenario
 
 WIDTH = 100
 SHAPES = (
@@ -27,8 +29,8 @@ def explain(kind: str, name: str, entry: Entry) -> str:
     parts = [f"{name} ({kind})", textwrap.fill(" ".join(entry.summary.split()), WIDTH), _settings(kind, entry.settings)]
     if kind == "model":
         parts.append(_sizes(entry))
-    if entry.uses_memory:
-        parts.append("it replays from memory: see the keys memory.total, memory.per_class, memory.batch, memory.insert")
+    parts.append(_memory(entry))
+    parts.append(_limits(entry))
     if entry.paper:
         parts.append(f"paper: {entry.paper}")
     return "\n\n".join(part for part in parts if part)
@@ -70,6 +72,23 @@ def explain_metric(metric: Metric) -> str:
         f"paper: {metric.paper}" if metric.paper else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _memory(entry: Entry) -> str:
+    """Return which settings of memory apply to a method, and what it accepts of them."""
+    if not entry.uses_memory:
+        return ""
+    rows = [(f"  memory.{key}", shown(values[0]), names(values)) for key, values in entry.memory.items()]
+    head = "it uses memory, see contilab list memory"
+    return f"{head}; of these settings it accepts\n\n{columns([('  setting', 'default', 'accepted'), *rows])}" if rows else head
+
+
+def _limits(entry: Entry) -> str:
+    """Return in which scenarios an entry is defined, where these are not all."""
+    lines = [] if set(entry.scenarios) == set(get_args(Scenario)) else [f"scenarios: {names(entry.scenarios)}"]
+    for key, choices in entry.narrowed.items():
+        lines += [f"scenarios of {key} = {shown(value)}: {names(accepted)}" for value, accepted in choices.items()]
+    return "\n".join(lines)
 
 
 def _sizes(entry: Entry) -> str:

@@ -6,8 +6,9 @@ every step: omega <- omega - g (theta_new - theta_old), g the gradient of the da
 task end:   Omega <- Omega + max(0, omega) / ((theta - theta_start)^2 + damping);  omega <- 0;  anchor and start <- theta
 penalty:    strength sum_i Omega_i (theta_i - a_i)^2, without a factor 1/2
 
-The clamp at 0 is a choice of contilab: a negative Omega would push a parameter away from its anchor. stiffness_cap is that of
-ewc, off as published; without one a strength that is too large for the learning rate overshoots and diverges.
+The clamp at 0 is a choice of contilab: a negative Omega would push a parameter away from its anchor. So is stiffness_cap, that
+of ewc: without it a strength that is too large for the learning rate overshoots and diverges. Published results do not have it;
+set it "off" to compare with them.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Settings:
     damping: Annotated[Positive, Doc("added to squared moves, so that still parameters get no importance (xi)"), PER_MEMBER] = (
         0.1
     )
-    stiffness_cap: Cap = "off"
+    stiffness_cap: Cap = 1.0
 
 
 class SiState(NamedTuple):
@@ -123,7 +124,8 @@ ENTRY = Entry(
         "Holds parameters near their old values by how much their moves lowered the loss. "
         "While a task is trained, each parameter sums up minus gradient times move; at the task's end that sum, divided by the "
         "squared distance it moved plus a damping, is added to its importance. A quadratic penalty of that importance pulls "
-        "towards the values at the end of the last task."
+        "towards the values at the end of the last task. A cap keeps steps on the penalty from overshooting; switch it "
+        '"off" to compare with published numbers.'
     ),
     paper="Zenke, Poole & Ganguli 2017, Continual learning through synaptic intelligence",
 )

@@ -41,7 +41,7 @@ class TestExplain:
             "a list, each item an integer",
             "[4, 4]",
             "paper: X 2020",
-            "memory.total",
+            "contilab list memory",
         ):
             assert part in text
 
@@ -84,6 +84,22 @@ class TestExplain:
         assert "R[" in parts[2]
         assert parts[3:] == ["unit: difference; lower is better", "paper: Chaudhry 2018"]
         assert explain_metric(metric("members")).endswith("unit: runs")
+
+    def test_what_a_method_accepts_of_memory_stands_in_it(self):
+        """Fixed policy, time of insertion, and the scenarios that know the method."""
+        text = explain("method", "icarl", entry("method", "icarl"))
+
+        assert '  memory.policy  "herding"   "herding"' in text
+        assert '  memory.insert  "task_end"  "task_end"' in text
+        assert 'scenarios: "task" or "class"' in text
+
+    def test_choices_with_fewer_scenarios_stand_in_it(self):
+        """A head that is not defined everywhere is named with where it is."""
+        text = explain("method", "er", entry("method", "er"))
+
+        assert "it uses memory, see contilab list memory" in text
+        assert 'scenarios of head = "ncm": "task" or "class"' in text
+        assert "scenarios:" not in text
 
 
 OWN = '''

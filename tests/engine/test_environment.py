@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from contilab import catalog
 from contilab.engine.choice.pace import Pace
 from contilab.engine.environment import choose, environment, shape_of
 from contilab.errors import DeviceError
@@ -107,9 +108,9 @@ class TestEnvironment:
     def test_names_every_choice_with_its_reason(self, make):
         """Device, execution, precision and compilation have value and reason; no data are loaded for it."""
         run = make.run()
-        run = dataclasses.replace(
-            run, benchmark=Benchmark(name="synthetic", scenario="task"), engine=Numerics(precision="fp32")
-        )
+        benchmark = Benchmark(name="synthetic", scenario="task")
+        data = catalog.entry("benchmark", "synthetic").make(benchmark).data
+        run = dataclasses.replace(run, benchmark=benchmark, data=data, engine=Numerics(precision="fp32"))
         found = environment([run], Execution(device="cpu"))
 
         assert all(found[name].keys() == {"value", "reason"} for name in ("device", "execution", "precision", "compile"))

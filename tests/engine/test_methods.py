@@ -167,6 +167,30 @@ class TestSprings:
         assert held.record.train_loss[1] != free.record.train_loss[1]
 
 
+class TestStiffnessCap:
+    """What the cap is for, and where it does nothing."""
+
+    @pytest.mark.parametrize(("cap", "state"), [(1.0, "finished"), ("off", "diverged")])
+    def test_holds_mas_at_its_default_strength(self, make, cap, state):
+        """Squared norms of logits have no bound: at rate 0.1 a strength of 1 diverges without the cap, which is on by default."""
+        run = make.run(
+            method="mas", settings={"stiffness_cap": cap}, optim=("sgd", {"lr": 0.1}), train=Train(steps=60, batch=16)
+        )
+        [outcome] = make.outcomes([run])
+
+        assert outcome.record.state == state
+        assert catalog.entry("method", "mas").settings().stiffness_cap == 1
+
+    @pytest.mark.parametrize("method", ["ewc", "si"])
+    def test_changes_nothing_where_springs_are_soft(self, make, method):
+        """Stiffness below the bound is that of the published rule, bit by bit."""
+        settings = [{"strength": 1.0, "stiffness_cap": cap} for cap in (1.0, "off")]
+        capped, plain = (make.outcomes([make.run(method=method, settings=one)])[0] for one in settings)
+
+        assert capped.record.notes[f"{method}_capped_share"] == 0
+        assert distance(capped.parameters, plain.parameters) == 0
+
+
 class TestReference:
     """The entries that projections of gradients look at."""
 

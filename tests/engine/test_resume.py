@@ -165,4 +165,5 @@ def catalog_runs(make):
     """Return two seeds on a benchmark of the catalog, three tasks of 6 steps."""
     benchmark = Benchmark(name="synthetic", scenario="class", tasks=3, train_per_task=40, test_per_task=20)
     model = Plugin(name="mlp", settings={"hidden": [8]})
-    return [dataclasses.replace(make.run(seed), benchmark=benchmark, model=model) for seed in range(2)]
+    data = catalog.entry("benchmark", "synthetic").make(benchmark).data
+    return [dataclasses.replace(make.run(seed), benchmark=benchmark, data=data, model=model) for seed in range(2)]

@@ -230,7 +230,8 @@ class TestTrain:
         """Two seeds on synthetic clouds end with three tasks each, under every execution that can be asked for."""
         benchmark = Benchmark(name="synthetic", scenario="class", tasks=3, train_per_task=40, test_per_task=20)
         model = Plugin(name="mlp", settings={"hidden": [8]})
-        runs = [dataclasses.replace(make.run(seed), benchmark=benchmark, model=model) for seed in range(2)]
+        data = catalog.entry("benchmark", "synthetic").make(benchmark).data
+        runs = [dataclasses.replace(make.run(seed), benchmark=benchmark, data=data, model=model) for seed in range(2)]
         events = []
         watch = silent()._replace(log=lambda event, **facts: events.append((event, facts)))
         found = subject.train(runs, Execution(execution=asked, device="cpu"), watch)
