@@ -7,21 +7,30 @@ import torch
 from contilab import catalog
 from contilab.engine.closing import end_of_task
 from contilab.engine.draws import Draws
-from contilab.engine.ensemble import initial_params
+from contilab.engine.ensemble import initial_params, stack
 from contilab.engine.environment import EXECUTIONS
+from contilab.engine.executions import blocks
 from contilab.engine.executions import vmap as execution
+from contilab.engine.executions.batched import batched
+from contilab.engine.executions.folding import folding_of
 from contilab.engine.executions.loop import loop
 from contilab.engine.setup import initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.step import make_move
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
+from contilab.errors import UsageError
 from contilab.optim.contract import Optimiser
 from contilab.spec.sections import Train
 
 every_method = pytest.mark.parametrize("method", catalog.STRATEGIES)
-every_model = pytest.mark.parametrize("model", [name for name in catalog.MODELS if name != "mlp"])
+IMAGE_MODELS = [name for name in catalog.MODELS if name != "mlp"]
+SLOW = {"resnet18": pytest.mark.slow}  # 11 million parameters take 20 s on one core
+
+every_model = pytest.mark.parametrize("model", IMAGE_MODELS)
 every_optimiser = pytest.mark.parametrize("optim", catalog.OPTIMISERS)
+every_way = pytest.mark.parametrize("way", EXECUTIONS)
+every_other_way = pytest.mark.parametrize("way", [name for name in EXECUTIONS if name != "loop"])
 
 
 def same_bits(one, other):
@@ -56,25 +65,99 @@ class TestLoop:
         assert all(same_bits(*pair) for pair in zip(together, alone, strict=True))
 
 
-class TestVmap:
-    """All members in one call."""
+class TestOtherExecutions:
+    """Every execution but the loop, by the equality rule."""
 
+    @every_other_way
     @every_method
-    def test_loss_and_gradients_of_one_step_equal_the_loop(self, make, method):
+    def test_loss_and_gradients_of_one_step_equal_the_loop(self, make, method, way):
         """In float32, with the state of a task behind, they agree within 1e-5 of their largest entry."""
-        looped, mapped = (one_step(make, method, way) for way in ("loop", "vmap"))
+        looped, other = one_step(make, method, "loop"), one_step(make, method, way)
 
-        assert largest_relative_gap(looped, mapped) < 1e-5
+        assert largest_relative_gap(looped, other) < 1e-5
 
+    @every_other_way
     @every_method
     @every_optimiser
-    def test_twenty_steps_in_float64_equal_the_loop(self, make, method, optim):
+    def test_twenty_steps_in_float64_equal_the_loop(self, make, looped, method, optim, way):
         """Parameters after 21 float64 steps over three tasks agree within 1e-9."""
-        train = Train(steps=7, batch=16)
-        runs = [make.run(seed, method, optim=(optim, {"lr": 0.01}), train=train) for seed in range(3)]
-        looped, mapped = (make.outcomes(runs, way, dtype=torch.float64) for way in ("loop", "vmap"))
+        other = make.outcomes(short_runs(make, method, optim), way, dtype=torch.float64)
 
-        assert largest_gap([one.parameters for one in looped], [one.parameters for one in mapped]) < 1e-9
+        assert largest_gap(looped(method, optim), [one.parameters for one in other]) < 1e-9
+
+    @every_other_way
+    @pytest.mark.parametrize("model", [pytest.param(name, marks=SLOW.get(name, ())) for name in IMAGE_MODELS])
+    def test_twenty_steps_of_every_model_equal_the_loop(self, make, model, way):
+        """So they do for each model of images, trained by naive steps."""
+        stream = make.stream((16,) * 2, test=3, shape=(1, 8, 8))
+        runs = [make.run(seed, model=(model, {}), train=Train(steps=10, batch=8)) for seed in range(2)]
+        looped, other = (make.outcomes(runs, one, stream=stream, dtype=torch.float64) for one in ("loop", way))
+
+        assert largest_gap([one.parameters for one in looped], [one.parameters for one in other]) < 1e-9
+
+    @every_other_way
+    @every_model
+    def test_one_step_of_every_model_equals_the_loop(self, make, model, way):
+        """Their losses and gradients in float32 agree within 1e-5 of their largest entry."""
+        setting = {"model": (model, {}), "stream": make.stream((16,) * 2, test=3, shape=(1, 8, 8))}
+        looped, other = (one_step(make, "naive", one, **setting) for one in ("loop", way))
+
+        assert largest_relative_gap(looped, other) < 1e-5
+
+
+class TestBatched:
+    """Updates that fold into the products of the gradients."""
+
+    @pytest.mark.parametrize("decay", [0.0, 0.01])
+    @pytest.mark.parametrize("momentum", [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}])
+    @pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.02)])
+    @pytest.mark.parametrize("method", ["naive", "derpp"])
+    def test_every_form_of_descent_folds(self, make, method, rates, momentum, decay):
+        """With momentum, Nesterov's too, and decay, members of one rate or of several end where those of the loop end."""
+        settings = {**momentum, "weight_decay": decay}
+        optims = [("sgd", {"lr": rate, **settings}) for rate in rates]
+        runs = [make.run(seed, method, optim=optim, train=Train(steps=7, batch=16)) for seed, optim in enumerate(optims)]
+        looped, folded = (make.outcomes(runs, way, dtype=torch.float64) for way in ("loop", "batched"))
+
+        assert largest_gap([one.parameters for one in looped], [one.parameters for one in folded]) < 1e-9
+
+    @pytest.mark.parametrize(
+        ("method", "settings", "folds"),
+        [("naive", {}, True), ("er", {"momentum": 0.9}, True), ("ewc", {}, False), ("naive", {"clip_norm": 1.0}, False)],
+    )
+    def test_folds_unless_gradients_are_looked_at(self, make, method, settings, folds):
+        """In the second stage a penalty needs gradients, and so does clipping; without them no gradient of a weight is made."""
+        setup = make.setup([make.run(seed, method, optim=("sgd", {"lr": 0.1, **settings})) for seed in range(2)])
+        draws = Draws(range(2), setup.plan, device=setup.device, dtype=setup.dtype)
+        chunk = draws.chunk(setup.stages[1], setup.stages[1].schedule.chunk(0, 1), initial_memory(setup))
+        found = folding_of(setup.learner, stack(initial_members(setup)), setup.lesson(setup.stages[1]), chunk)
+
+        assert (found is not None) == folds
+
+    def test_members_in_blocks_equal_members_in_one(self, make, monkeypatch):
+        """Five members in three blocks end where they end in one, in their order."""
+        runs = [make.run(seed, "er") for seed in range(5)]
+        whole = make.outcomes(runs, "batched", dtype=torch.float64)
+        size = sum(value.nbytes for value in whole[0].parameters.values())
+        monkeypatch.setattr(blocks, "THREAD_BYTES", 2 * size)
+        parted = make.outcomes(runs, "batched", dtype=torch.float64)
+
+        assert [len(one.stored) for one in blocks.in_blocks(initial_members(make.setup(runs, dtype=torch.float64)))] == [
+            1,
+            2,
+            2,
+        ]
+        assert largest_gap([one.parameters for one in whole], [one.parameters for one in parted]) < 1e-9
+
+    def test_a_model_that_takes_no_members_is_refused(self, make):
+        """The execution says so when it is built, so that another one trains."""
+        learner = make.setup([make.run()]).learner
+        with pytest.raises(UsageError, match="stacked members"):
+            batched(learner._replace(model=learner.model._replace(takes_members=False)))
+
+
+class TestVmap:
+    """All members in one call."""
 
     @every_method
     @every_optimiser
@@ -111,7 +194,7 @@ class TestVmap:
 class TestMates:
     """What the other members of a group change: nothing."""
 
-    @pytest.mark.parametrize("way", ["loop", "vmap"])
+    @every_way
     def test_size_and_order_of_the_group_change_nothing(self, make, way):
         """Seed 3 ends at the same parameters among two, or as the last of five, within 1e-9 in float64."""
         few = make.outcomes([make.run(seed, "er") for seed in (3, 9)], way, dtype=torch.float64)[0]
@@ -129,7 +212,7 @@ class TestMates:
         assert all(same_bits(*pair) for pair in zip(together, alone, strict=True))
         assert not np.array_equal(together[0].parameters["head.weight"], together[1].parameters["head.weight"])
 
-    @pytest.mark.parametrize("way", ["loop", "vmap"])
+    @every_way
     def test_clipping_one_member_leaves_the_others(self, make, way):
         """A member whose penalty is huge is clipped by its own norm; the others have the numbers of their own runs."""
         settings = {"lr": 0.05, "clip_norm": 0.5}
@@ -143,7 +226,7 @@ class TestMates:
 
         assert max(largest_gap([a.parameters], [b.parameters]) for a, b in zip(together[::2], alone[::2], strict=True)) < 1e-9
 
-    @pytest.mark.parametrize("way", ["loop", "vmap"])
+    @every_way
     def test_a_member_that_diverges_leaves_the_others(self, make, way):
         """A member with a rate of 1e30 is marked with task and step; its mates end with the bits they have without it."""
         runs = [make.run(seed, optim=("sgd", {"lr": lr})) for seed, lr in ((0, 0.05), (1, 1e30), (2, 0.05))]
@@ -185,9 +268,33 @@ class TestInitialWeights:
         assert abs(weight.mean()) < 4 * bound / (3 * weight.numel()) ** 0.5
 
 
-def one_step(make, method, way):
+def short_runs(make, method, optim):
+    """Return three runs of 21 steps over three tasks."""
+    return [make.run(seed, method, optim=(optim, {"lr": 0.01}), train=Train(steps=7, batch=16)) for seed in range(3)]
+
+
+@pytest.fixture(scope="module")
+def known():
+    """What the loop came to, by method and optimiser."""
+    return {}
+
+
+@pytest.fixture
+def looped(make, known):
+    """Return the function that gives the parameters at which the loop leaves the short runs of a method and an optimiser."""
+
+    def parameters(method, optim):
+        if (method, optim) not in known:
+            trained = make.outcomes(short_runs(make, method, optim), "loop", dtype=torch.float64)
+            known[method, optim] = [one.parameters for one in trained]
+        return known[method, optim]
+
+    return parameters
+
+
+def one_step(make, method, way, stream=None, **sections):
     """Return loss and gradients of each of three members in the first step after the first stage."""
-    setup = make.setup([make.run(seed, method) for seed in range(3)])
+    setup = make.setup([make.run(seed, method, **sections) for seed in range(3)], stream)
     draws = Draws(range(3), setup.plan, device=setup.device, dtype=setup.dtype)
     first, memory = setup.stages[0], initial_memory(setup)
     members, _ = train_stage(Session(setup, loop(setup.learner), draws, silent()), first, initial_members(setup), memory)
