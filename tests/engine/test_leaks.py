@@ -17,7 +17,7 @@ from contilab.spec.sections import Memory, Train
 
 POLICIES = ("reservoir", "class_balanced", "ring", "ring_class", "herding")
 INSERTS = ("first_epoch", "every_epoch", "task_end")
-TRAIN = Train(epochs=2, batch=8)
+TRAIN = Train(epochs=2, batch=16)
 
 
 def combinations():

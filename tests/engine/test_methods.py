@@ -172,7 +172,7 @@ class TestStiffnessCap:
 
     @pytest.mark.parametrize(("cap", "state"), [(1.0, "finished"), ("off", "diverged")])
     def test_holds_mas_at_its_default_strength(self, make, cap, state):
-        """Squared norms of logits have no bound: at rate 0.1 a strength of 1 diverges without the cap, which is on by default."""
+        """Squared norms of logits have no bound: at rate 0.1 a strength of 1 diverges without a cap, so one is the default."""
         run = make.run(
             method="mas", settings={"stiffness_cap": cap}, optim=("sgd", {"lr": 0.1}), train=Train(steps=60, batch=16)
         )

@@ -93,8 +93,19 @@ class TestChoice:
 class TestSizes:
     """Streams and memories of awkward sizes."""
 
-    @pytest.mark.parametrize("total", [0, 3, 7, 500])
-    @pytest.mark.parametrize("sizes", [(30,), (30, 9, 17), (8,) * 20, (33, 17), (1, 1, 2)])
+    @pytest.mark.parametrize(
+        ("sizes", "total"),
+        [
+            ((30,), 7),
+            ((30, 9, 17), 0),
+            ((30, 9, 17), 3),
+            ((33, 17), 20),
+            ((33, 17), 500),
+            ((1, 1, 2), 1),
+            ((1, 1, 2), 500),
+            ((8,) * 20, 45),
+        ],
+    )
     @pytest.mark.parametrize("method", KINDS)
     def test_ends_with_a_row_per_task_in_the_steps_planned(self, make, method, sizes, total):
         """One, three and twenty tasks, unequal ones, a last batch of one sample; memory of none, too few or all samples."""
