@@ -13,6 +13,7 @@ from contilab.engine.choice.form import Form, Table
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.choice.trial import seconds_worth, try_out
 from contilab.engine.executions.batched import batched
+from contilab.engine.executions.compiled import compiled_batched, compiled_loop, compiled_vmap
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.executions.loop import loop
 from contilab.engine.executions.vmap import vmap
@@ -25,7 +26,11 @@ from contilab.spec.run import Run
 from contilab.spec.sections import Execution, Plugin
 
 EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap, "batched": batched}
-COMPILED: dict[str, MakeExecution] = {}  # compiled forms of executions, under the name of the eager one
+COMPILED: dict[str, MakeExecution] = {  # compiled forms of executions, under the name of the eager one
+    "loop": compiled_loop,
+    "vmap": compiled_vmap,
+    "batched": compiled_batched,
+}
 TABLE = Table(EXECUTIONS, COMPILED)
 
 

@@ -125,6 +125,7 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
         keeper.keep(standing._replace(members=members, memory=memory, part=part))
 
     trained, part = train_stage(session, stage, members, memory, done=standing.part, keep=keep)
+    _tell(session, stage)
 
     def look() -> None:
         heed(watch, lambda: keep(trained, part))
@@ -156,3 +157,12 @@ def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diar
     if diary.diverged is None:
         diary.notes = {**memory_notes(setup, entries, diary), **(notes(member.strategy) if notes is not None else {})}
     return outcome(setup, run, member, diary, cost(setup, member, diary, clock))
+
+
+def _tell(session: Session, stage: Stage) -> None:
+    """Tell the watch how long compiling took, and why it was given up."""
+    report = session.execution.report()
+    if report.compile_seconds:
+        session.watch.log("compiled", task=stage.task, seconds=report.compile_seconds)
+    if report.fallback:
+        session.watch.log("compile_failed", level="warning", task=stage.task, reason=report.fallback)

@@ -18,9 +18,10 @@ from contilab.engine.ensemble import MemberState, clone, unstack
 from contilab.engine.executions.blocks import draws_of_blocks, in_blocks
 from contilab.engine.executions.contract import Execution
 from contilab.engine.executions.folding import Folding, folding_of
-from contilab.engine.executions.head import Changing, Head, Judges
+from contilab.engine.executions.head import Changing, Dress, Head, Judges
 from contilab.engine.executions.layered import Layered
 from contilab.engine.executions.lines import Line, References, lines_of, references_of, targets_of
+from contilab.engine.executions.parted import Flat
 from contilab.engine.executions.passes import Gradients, gradients_of
 from contilab.engine.executions.vmap import mover
 from contilab.engine.step import Learned, Learner, Lesson
@@ -31,9 +32,14 @@ from contilab.strategies.contract import Batch, cross_entropy, weighted_mean
 
 def batched(learner: Learner) -> Execution:
     """Return the batched execution; raises UsageError for a model that does not take members."""
+    return batched_by(learner, _as_it_is)
+
+
+def batched_by(learner: Learner, dress: Dress) -> Execution:
+    """Return the batched execution in which *dress* is given the operations of each loss, and returns what runs them."""
     if not learner.model.takes_members:
         raise UsageError("engine.execution", "batched needs a model that takes stacked members", hint="choose loop or vmap")
-    trainer = _Trainer(learner)
+    trainer = _Trainer(learner, dress)
 
     def train(blocks: list[MemberState], lesson: Lesson, draws: Draw) -> tuple[list[MemberState], Tensor]:
         parts = draws_of_blocks(draws, [len(block.stored) for block in blocks])
@@ -50,10 +56,10 @@ def _scatter(blocks: list[MemberState]) -> list[MemberState]:
 class _Trainer:
     """Trains one block of members by the steps of a chunk, in place."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Learner, dress: Dress) -> None:
         self.learner = learner
-        self.head = Head(learner.strategy.loss)
-        self.reference_head = Head(_mean_cross_entropy)
+        self.head = Head(learner.strategy.loss, dress)
+        self.reference_head = Head(_mean_cross_entropy, dress)
         self.move = mover(learner)
 
     def train(self, members: MemberState, lesson: Lesson, draws: Draw) -> Tensor:
@@ -142,6 +148,10 @@ class _Steps:
         """Return the inputs of *samples* [E * B], [E, B, *shape]; index_select takes a third of the time of indexing."""
         x = self._lesson.inputs.index_select(0, samples)
         return x.view(len(self._members.stored), -1, *x.shape[1:])
+
+
+def _as_it_is(function: Flat) -> Flat:
+    return function
 
 
 def _judged(judges: Judges, place: int, logits: Tensor) -> Tensor:

@@ -12,16 +12,24 @@ from contilab.engine.step import Learner, Lesson
 Ensemble = Any  # what an execution makes of the members' states; only itself looks inside
 
 
+class Report(NamedTuple):
+    """What there is to say of the steps since the last report: seconds of compiling, and why it was given up."""
+
+    compile_seconds: float = 0.0
+    fallback: str = ""
+
+
 class Execution(NamedTuple):
     """One way to train E members together, built by `make(learner)`; see engine/README.md for how to add one.
 
     gather(members) -> ensemble. scatter(ensemble) -> the members' states, in order; training may go on after it.
-    train(ensemble, lesson, draws) -> (ensemble, losses [S, E]); draws of S steps, tensors [S, E, ...].
+    train(ensemble, lesson, draws) -> (ensemble, losses [S, E]); draws of S steps, tensors [S, E, ...]. report() -> what is new.
     """
 
     gather: Callable[[list[MemberState]], Ensemble]
     scatter: Callable[[Ensemble], list[MemberState]]
     train: Callable[[Ensemble, Lesson, Draw], tuple[Ensemble, Tensor]]
+    report: Callable[[], Report] = Report
 
 
 MakeExecution = Callable[[Learner], Execution]

@@ -20,6 +20,7 @@ from contilab.engine.step import Extra, batches_of
 from contilab.strategies.contract import Batch
 
 Loss = Callable[[Any, Mapping[str, Batch]], Tensor]
+Dress = Callable[[Flat], Flat]
 
 
 class Targets(NamedTuple):
@@ -39,10 +40,10 @@ class Changing(NamedTuple):
 
 
 class Head:
-    """The *loss* of a strategy for stacked members."""
+    """The *loss* of a strategy for stacked members; *dress* is given what each step has to do, and returns what does it."""
 
-    def __init__(self, loss: Loss) -> None:
-        self._loss = loss
+    def __init__(self, loss: Loss, dress: Dress) -> None:
+        self._loss, self._dress = loss, dress
         self._recordings: dict[Any, Any] = {}
 
     def judges(self, targets: Targets) -> "Judges":
@@ -53,7 +54,8 @@ class Head:
         """Return the recording of *function* for inputs like these."""
         whole = (key, *((value.shape, value.stride(), value.dtype, value.device) for value in (*changing, *steady)))
         if whole not in self._recordings:
-            self._recordings[whole] = recorded(function, changing, steady)
+            recording = recorded(function, changing, steady)
+            self._recordings[whole] = recording._replace(each=self._dress(recording.each))
         return self._recordings[whole]
 
     def alone(self, logits: Tensor, changing: Changing, targets: Targets) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from contilab.models.contract import Params
 
 def vmap(learner: Learner) -> Execution:
     """Return the vmapped execution."""
-    learn = torch.func.vmap(make_learn(learner, _gradient), in_dims=(None, 0, 0))
+    learn = torch.func.vmap(make_learn(learner, gradient), in_dims=(None, 0, 0))
     move = mover(learner)
 
     def train(members: MemberState, lesson: Lesson, draws: Draw) -> tuple[MemberState, Tensor]:
@@ -66,7 +66,8 @@ def one_by_one(move: Move) -> Move:
     return moves
 
 
-def _gradient(function: Callable[[Params], tuple[Tensor, Tensor]], params: Params) -> tuple[Params, tuple[Tensor, Tensor]]:
+def gradient(function: Callable[[Params], tuple[Tensor, Tensor]], params: Params) -> tuple[Params, tuple[Tensor, Tensor]]:
+    """Return the gradients of *function* at *params*, its value, and what it returns beside it; goes through vmap."""
     return grad_and_value(function, has_aux=True)(params)
 
 
