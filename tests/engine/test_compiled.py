@@ -39,6 +39,7 @@ def largest_gap(some, others):
     return max(abs(a[name] - b[name]).max() for a, b in zip(some, others, strict=True) for name in a)
 
 
+@pytest.mark.filterwarnings("default")  # of torch's own modules, which it loads to compile
 class TestCompiled:
     """What compiled executions compute."""
 
@@ -79,7 +80,7 @@ class TestFallback:
 
         def fails(function, **_options):
             def compiled(*_arguments):
-                raise RuntimeError("getpwuid(): uid not found: 12345\nand more")
+                raise RuntimeError("getpwuid(): uid not found: 12345\n\nand advice")
 
             return compiled
 

@@ -70,8 +70,8 @@ class Reporter:
 
     def fell_back(self, error: Exception) -> None:
         """Note that everything goes on eagerly from now on."""
-        lines = str(error).strip().splitlines() or [""]
-        self.is_eager, self._reason = True, f"{type(error).__name__}: {lines[0]}"[:200]
+        told = " ".join(str(error).split("\n\n")[0].split())  # torch's advice follows after an empty line
+        self.is_eager, self._reason = True, f"{type(error).__name__}: {told}"[:300]
 
     def report(self) -> Report:
         """Return what is new."""
