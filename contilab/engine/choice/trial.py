@@ -1,8 +1,8 @@
 """The short measurement with which `auto` chooses where nothing is known: every eager form trains the group for a moment.
 
 Each form takes a step with one member, which loads libraries, and two with all of them: what the first of these sets up can
-take longer than a hundred steps, and tells nothing of them. Then it has its share of the time. The two fastest so far stay alive
-and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
+take longer than a hundred steps, and tells nothing of them. Then it has its share of the time. The two fastest so far stay
+alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
 """
 
 import time
