@@ -90,13 +90,10 @@ def _choices(store: Path) -> Iterable[Row]:
 def _engine_choices(store: Path) -> dict[str, dict[str, str]]:
     """Return what the engine would choose for eight members of a perceptron, without measuring anything."""
     from contilab.engine.environment import environment
-    from contilab.manifest.resolve import resolve
-    from contilab.plan.expand import expand
-    from contilab.plan.menu import catalog_menu
+    from contilab.plan.study import study
     from contilab.spec.sections import Execution
 
-    runs = expand(resolve(EXAMPLE, place="doctor", values=[], menu=catalog_menu()), catalog_menu()).runs
-    found = environment(list(runs.values()), Execution(), _profiles(store))
+    found = environment(list(study(EXAMPLE, place="doctor")[0].runs.values()), Execution(), _profiles(store))
     return {name: found[name] for name in ("execution", "precision", "compile")}
 
 

@@ -35,6 +35,7 @@ def plan(
     rows = [
         ("store", f"{store.absolute()}"),
         ("study", planned.name),
+        ("data", ", ".join(planned.data)),
         ("cells", planned.cells),
         ("runs", f"{planned.runs}, of them {planned.done} done, {planned.new_runs} {would}new"),
         ("groups", f"{planned.new_groups} {would}new"),

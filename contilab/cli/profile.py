@@ -62,17 +62,14 @@ def _first_group(manifest: Path, values: list[str], device: str | None) -> tuple
     from contilab.engine.setup import learner_of, prepare
     from contilab.hardware.device import choose_device
     from contilab.manifest.read import read_text
-    from contilab.manifest.resolve import resolve
-    from contilab.plan.expand import expand
     from contilab.plan.grouping import groups
-    from contilab.plan.menu import catalog_menu
+    from contilab.plan.study import study
 
-    menu = catalog_menu()
-    study = expand(resolve(read_text(manifest), place=str(manifest), values=values, menu=menu), menu, str(manifest))
-    rids = groups(study.cells, study.runs, frozenset(), menu)[0]
-    runs = [study.runs[rid] for rid in rids]
-    planned = next(cell.execution for cell in study.cells if rids[0] in cell.runs.values())
+    found, menu = study(read_text(manifest), values, place=str(manifest))
+    rids = groups(found.cells, found.runs, frozenset(), menu)[0]
+    runs = [found.runs[rid] for rid in rids]
+    planned = next(cell.execution for cell in found.cells if rids[0] in cell.runs.values())
     where = choose_device(device or planned.device).value
-    source = study.sources[runs[0].benchmark]
+    source = found.sources[runs[0].benchmark]
     setup = prepare(runs, learner_of(runs[0], source), source.load(), device=torch.device(where))
     return setup, replace(planned, device=where)

@@ -8,11 +8,14 @@ from contilab.manifest.keys import PLUGINS, SECTIONS
 from contilab.manifest.menu import Menu
 from contilab.manifest.profile import preset_names
 
+OWN_MODEL = r"^[^\W\d]\w*(\.\w+)*:\w+$"  # module:function
+
 
 def schema(menu: Menu) -> dict[str, Any]:
     """Return the JSON schema of manifests.
 
-    It knows every key, name and range; what depends on a combination (a setting of one method only) `plan` checks.
+    It knows every key, name and range; what depends on a combination (a setting of one method only) `plan` checks. A model may
+    be a user's own, whose settings nobody knows beforehand, so any key of `model` passes.
     """
     used = {kind: menu.names[kind] for kind in PLUGINS}
     document = form(menu, preset_names(), used, menu.names["method"]).model_json_schema(by_alias=True)
@@ -30,6 +33,12 @@ def schema(menu: Menu) -> dict[str, Any]:
 def _tidy(table: dict[str, Any]) -> None:
     """Drop what pydantic adds, and offer dotted keys as tables too: `"optim.lr" = 1` and `optim.lr = 1` mean the same."""
     properties: dict[str, Any] = {key: _plain(value) for key, value in table["properties"].items()}
+    others: bool | dict[str, Any] = False
+    if name := properties.get("model.name"):
+        is_axis = name.get("type") == "array"
+        properties["model.name"] = {**name, "items": _or_own(name["items"])} if is_axis else _or_own(name)
+        others = {"description": "setting of a model of one's own", **({"type": "array"} if is_axis else {})}
+        table["patternProperties"] = {r"^model\.\w+$": others}
     for section in SECTIONS:
         inner = {key.partition(".")[2]: value for key, value in properties.items() if key.startswith(f"{section}.")}
         if inner and section not in properties:  # matrix.method is the axis
@@ -37,10 +46,17 @@ def _tidy(table: dict[str, Any]) -> None:
             properties[section] = {
                 "type": "object",
                 "description": description,
-                "additionalProperties": False,
+                "additionalProperties": others if section == "model" else False,
                 "properties": inner,
             }
     table["properties"] = properties
+
+
+def _or_own(name: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the names of models, to which any `module:function` is added."""
+    known = {key: name[key] for key in ("type", "enum", "const") if key in name}
+    own = {"type": "string", "pattern": OWN_MODEL, "description": "module:function, a model of one's own"}
+    return {**_without(name, *known), "anyOf": [known, own]}
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from typing import NamedTuple
 from contilab.hardware.fingerprint import this_machine
 from contilab.hardware.profile import Profiles, user_folder
 from contilab.manifest.menu import Menu
-from contilab.manifest.resolve import resolve
 from contilab.plan.estimate import Estimate, estimate
-from contilab.plan.expand import Expanded, expand
+from contilab.plan.expand import Expanded
 from contilab.plan.grouping import groups
-from contilab.plan.menu import catalog_menu
-from contilab.plan.own_models import with_own_models
 from contilab.plan.speed import Answers
+from contilab.plan.study import study
 from contilab.spec.study import Study
 from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
@@ -28,8 +26,8 @@ class Planned(NamedTuple):
     """What a plan has and what it adds (or would add, in a dry run).
 
     *runs*: of the study, each once. *done*: those with a result. *new_runs*, *new_groups*: not in the store before.
-    *number*: of this plan among those of its study, 0 in a dry run. *estimate*: of the runs without a result. *left_out*: cells
-    whose scenario does not know their method.
+    *number*: of this plan among those of its study, 0 in a dry run. *data*: names of the data. *estimate*: of
+    the runs without a result. *left_out*: cells whose scenario does not know their method.
     """
 
     name: str
@@ -39,6 +37,7 @@ class Planned(NamedTuple):
     new_runs: int
     new_groups: int
     number: int
+    data: tuple[str, ...]
     estimate: Estimate
     left_out: tuple[str, ...] = ()
 
@@ -67,8 +66,7 @@ def enqueue(
     *place*: the manifest's name in messages. *ttl_s*: of a new store. Raises ManifestError with every fault before anything is
     written, StoreError if the store cannot be used.
     """
-    menu = with_own_models(menu or catalog_menu(), text, values, place)
-    expanded = expand(resolve(text, place=place, values=values, menu=menu), menu, place)
+    expanded, menu = study(text, values, place=place, menu=menu)
     store = _opened(root) if is_dry_run else create_store(root, ttl_s)
     known = _known(store, expanded)
     grouped = {rid for group in known.groups for rid in group}
@@ -86,6 +84,7 @@ def enqueue(
         new_runs=len(expanded.runs) - len(known.planned),
         new_groups=len(new_groups),
         number=number,
+        data=tuple(dict.fromkeys(source.data.name for source in expanded.sources.values())),
         estimate=_estimate(expanded, known, new_groups, menu, _answers(root)),
         left_out=expanded.left_out,
     )

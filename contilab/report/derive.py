@@ -1,6 +1,5 @@
 """Computing metrics of finished runs later, from what they recorded, without training and without data."""
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,10 +13,8 @@ from contilab.metrics.table import METRICS, metric
 from contilab.report.derived import write_derived
 from contilab.report.runs import evidence_by_run
 from contilab.spec.entry import load
-from contilab.store.layout import short
+from contilab.store.layout import METRIC, short
 from contilab.store.store import Store
-
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")  # of a metric: also the name of its file
 
 
 class Derived(NamedTuple):
@@ -79,7 +76,7 @@ def _own(reference: str) -> Metric:
     except (ImportError, AttributeError, ValueError, SyntaxError) as error:
         hint = "name the file without .py, and what it calls the metric: MODULE:NAME"
         raise UsageError("--add", f"{reference} cannot be loaded: {error}", hint=hint) from error
-    if not isinstance(found, Metric) or not NAME.fullmatch(found.name):
+    if not isinstance(found, Metric) or not METRIC.fullmatch(found.name):
         problem = f"{reference} is no Metric with a name of small letters, digits and _"
         raise UsageError("--add", problem, hint="make it with contilab.metrics.contract.Metric(name, function, summary)")
     return found

@@ -3,9 +3,7 @@
 The file holds what a report needs to show the metric without its code: value or reason, unit, meaning and direction.
 """
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from contilab.disk.put_new import put_new
@@ -13,11 +11,10 @@ from contilab.disk.read import names, read_table
 from contilab.errors import StoreError
 from contilab.metrics.contract import Absent, Metric, Value
 from contilab.spec.canonical import canonical
-from contilab.store.layout import short
+from contilab.store.layout import short, versions
 from contilab.store.store import Store
 
 SCHEME = "contilab.derived/1"
-FILE = re.compile(r"([a-z][a-z0-9_]{0,39})\.([1-9][0-9]{0,5})\.json")
 
 _DESCRIPTION = ("summary", "unit", "paper", "tier", "higher_is_better", "is_of_group", "version")
 
@@ -26,7 +23,7 @@ def write_derived(store: Store, rid: str, item: Metric, value: Value) -> None:
     """Keep *value* of *item* for the run *rid*; StoreError if this version of it was kept with another value."""
     outcome = {"reason": value.reason} if isinstance(value, Absent) else {"value": value}
     described = {name: getattr(item, name) for name in _DESCRIPTION if getattr(item, name) is not None}
-    path = _path(store, rid, item)
+    path = store.layout.derived_metric(rid, item.name, item.version)
     if not put_new(path, canonical({"v": SCHEME, "metric": item.name, **described, **outcome})):
         problem = f"{item.name} of run {short(rid)} was computed before with another result"
         raise StoreError(str(path), problem, hint="raise the version of the metric, so that both can be told apart")
@@ -34,16 +31,9 @@ def write_derived(store: Store, rid: str, item: Metric, value: Value) -> None:
 
 def read_derived(store: Store, rid: str) -> dict[str, tuple[Metric, Value]]:
     """Return the metrics that were computed later for *rid*, the highest version of each; unreadable files are left out."""
-    directory = store.layout.derived / rid
-    latest: dict[str, int] = {}
-    for match in filter(None, map(FILE.fullmatch, names(directory))):
-        latest[match[1]] = max(int(match[2]), latest.get(match[1], 0))
-    found = {name: _parsed(read_table(directory / f"{name}.{version}.json")) for name, version in latest.items()}
+    latest = versions(names(store.layout.derived / rid))
+    found = {name: _parsed(read_table(store.layout.derived_metric(rid, name, version))) for name, version in latest.items()}
     return {name: pair for name, pair in found.items() if pair and pair[0].name == name}
-
-
-def _path(store: Store, rid: str, item: Metric) -> Path:
-    return store.layout.derived / rid / f"{item.name}.{item.version}.json"
 
 
 def _parsed(table: Mapping[str, Any]) -> tuple[Metric, Value] | None:

@@ -43,7 +43,9 @@ class Section(NamedTuple):
         """What the benchmark is, in one line."""
         seeds = len(self.benchmark.seeds)
         tasks = f", {self.benchmark.tasks} tasks" if self.benchmark.tasks else ""
-        return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {seeds} seed{'s' if seeds > 1 else ''}"
+        counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
+        data = " and ".join(self.protocol.values("data.name"))
+        return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {counted}; data: {data}"
 
     @property
     def headline(self) -> Table:

@@ -13,6 +13,11 @@ class Protocol(NamedTuple):
     shared: dict[str, str]
     own: dict[str, dict[str, str]]
 
+    def values(self, key: str) -> tuple[str, ...]:
+        """Return every value that *key* has in some cell, each once."""
+        found = [settings[key] for settings in (self.shared, *self.own.values()) if key in settings]
+        return tuple(dict.fromkeys(found))
+
 
 def protocol(store: Store, benchmark: Benchmark) -> Protocol:
     """Return the settings of the cells of *benchmark* by dotted key; seeds are no setting."""

@@ -1,7 +1,4 @@
-"""Names in the store: the one module that knows them. Every name is at most 80 bytes; rid and gid are full SHA-256 in hex.
-
-Reserved for records of later versions, so that no other meaning is given to it: `derived/`.
-"""
+"""Names in the store: the one module that knows them. Every name is at most 80 bytes; rid and gid are full SHA-256 in hex."""
 
 import re
 from pathlib import Path
@@ -16,6 +13,8 @@ DIRECTORIES = (
     *("locks", "cache", "reports"),
 )  # a store of an earlier release lacks some: whoever writes there makes them
 MARK = re.compile(r"([0-9a-f]{64})\.(0|[1-9][0-9]{0,8})\.json")
+METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")  # a name of one, which names its file
+DERIVED = re.compile(rf"({METRIC.pattern})\.([1-9][0-9]{{0,5}})\.json")
 STEP = re.compile("ckpt-(0|[1-9][0-9]{0,17})")
 
 
@@ -66,7 +65,7 @@ class Layout(NamedTuple):
 
     @property
     def derived(self) -> Path:
-        """Reserved: metrics computed later, one directory per run."""
+        """Metrics computed later, one directory per run; made with the first of them."""
         return self.root / "derived"
 
     @property
@@ -144,6 +143,10 @@ class Layout(NamedTuple):
         """The result of a run; it exists once the run is done."""
         return self.results / rid
 
+    def derived_metric(self, rid: str, metric: str, version: int) -> Path:
+        """The value of *metric* for *rid*, computed later by *version* of its formula."""
+        return self.derived / rid / f"{metric}.{version}.json"
+
     def mismatch(self, rid: str, tag: str) -> Path:
         """The record of two attempts at *rid* that disagree; *tag* is 8 hex digits."""
         return self.mismatches / f"{rid}-{tag}.json"
@@ -208,6 +211,15 @@ def marks(names: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in names:
         if match := MARK.fullmatch(name):
+            found[match[1]] = max(int(match[2]), found.get(match[1], 0))
+    return found
+
+
+def versions(names: list[str]) -> dict[str, int]:
+    """Return the highest version of each metric among the names `<metric>.<version>.json`, as in `derived/<rid>/`."""
+    found: dict[str, int] = {}
+    for name in names:
+        if match := DERIVED.fullmatch(name):
             found[match[1]] = max(int(match[2]), found.get(match[1], 0))
     return found
 

@@ -77,7 +77,15 @@ class TestPlan:
         code, out, err = cli("plan", manifest, "--dry-run", "--store", tmp_path / "store")
 
         assert (code, err) == (0, "")
-        for part in ("cells       4", "8, of them 0 done, 8 would be new", "2 would be new", "memory", "disk", "GFLOP"):
+        for part in (
+            "data        synthetic",
+            "cells       4",
+            "8, of them 0 done, 8 would be new",
+            "2 would be new",
+            "memory",
+            "disk",
+            "GFLOP",
+        ):
             assert part in out
         assert not (tmp_path / "store").exists()
 

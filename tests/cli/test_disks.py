@@ -123,6 +123,7 @@ class TestRefused:
         assert claims == []
         assert ended("run", "--store", root) == (0, [])
 
+    @pytest.mark.slow
     def test_another_user(self, tmp_path):
         """A store of another user is refused in one sentence that names both, with exit code 4; its owner runs it."""
         if os.getuid() != 0 or subprocess.run([*FOREIGN, "true"], capture_output=True, check=False).returncode:

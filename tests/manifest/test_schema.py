@@ -53,6 +53,24 @@ class TestSchema:
     @pytest.mark.parametrize(
         "change",
         [
+            {"overrides": {"model.name": "nets.small:cnn", "model.width": 64}},
+            {"overrides": {"model": {"name": "nets:cnn", "width": 64}}},
+            {"sweep": {"model.name": ["mlp", "nets:cnn"], "model.width": [32, 64]}},
+            {"preset_overrides": {"synthetic_task": {"model.name": "nets:cnn"}}},
+        ],
+        ids=str,
+    )
+    def test_own_models(self, validator, change: dict[str, object]) -> None:
+        """A model of one's own may be named wherever one of the catalog may, and its settings with it."""
+        assert validator.is_valid({**GOOD, **change})
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"overrides": {"model.name": "nets:"}},
+            {"overrides": {"model.name": "mlpp"}},
+            {"sweep": {"model.name": ["mlp", "2nets:cnn"]}},
+            {"sweep": {"model.width": 32}},
             {"overrides": {"optim.lr": 0}},
             {"overrides": {"optim": {"lr": "0.1"}}},
             {"overrides": {"train.epoch": 1}},

@@ -77,6 +77,10 @@ class TestPage:
         assert "seed 0: 0.7910\nseed 1: the run diverged in task 2 at step 40\nseed 2: 0.7710" in titles
         assert 'data-sort="0.781"' in page
 
+    def test_data_stand_with_their_benchmark(self, page):
+        """Each benchmark names its data, so that other files than the published ones are seen."""
+        assert page.count("seeds; data: synthetic</p>") == 2
+
     def test_tests_stand_with_their_family(self, page):
         """Comparisons name baseline, metric, size of the family and what their seeds allow."""
         assert "acc, each method minus naive, paired by seed; one Holm family of 3 tests." in page

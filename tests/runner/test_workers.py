@@ -260,6 +260,7 @@ class TestWorkers:
         assert [end["kind"] for end in records(tmp_path, "*/*.end")] == ["released"] * 2
         assert len(list((tmp_path / "work").glob("*/1/ckpt-*"))) == 2
 
+    @pytest.mark.slow
     def test_killed_worker(self, tmp_path, started):
         """A worker that is killed is replaced, and its group goes on; killed parents take their workers with them."""
         enqueue(tmp_path, MANIFEST, ENDLESS)

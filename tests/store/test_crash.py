@@ -129,7 +129,6 @@ def work(store, runner):
 class TestCrash:
     """Whatever moment the power fails in, the next runner finishes."""
 
-    @pytest.mark.parametrize("place", ["disk", "memory"], indirect=True)
     def test_at_each_call(self, plan, recorded, check, tmp_path, monkeypatch):
         """From each disk that a crash may leave, recovery has all results, none torn, and claims without gaps."""
         planned = plan(members=2, ttl_s=20.0)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from contilab.store.layout import Layout, addresses, numbers, short
+from contilab.store.layout import Layout, addresses, numbers, short, versions
 
 A, B = "a" * 64, "b" * 64
 L = Layout(Path("/s"))
@@ -33,7 +33,7 @@ GOLDEN = {
     "runners/uuid.json": L.runner("uuid"),
     f"locks/{B}.lock": L.lock(B),
     f"locks/{B}.3.alive": L.alive(B, 3),
-    f"derived/{A}": L.derived / A,
+    f"derived/{A}/bwt.2.json": L.derived_metric(A, "bwt", 2),
     "reports/name": L.report("name"),
 }
 
@@ -60,6 +60,12 @@ class TestLayout:
     def test_addresses(self):
         """Only full SHA-256 in hex counts."""
         assert addresses([f"{A}.json", f"{A[:12]}.json", "lost+found", f"{B}.tmp"], ".json") == [A]
+
+    def test_versions(self):
+        """Of each metric the highest version counts; other names are none."""
+        names = ["bwt.9.json", "bwt.10.json", "bwt.01.json", "acc.1.json", "acc.json", "ACC.2.json", "acc.1.json.txt"]
+
+        assert versions(names) == {"bwt": 10, "acc": 1}
 
     def test_messages_are_short(self):
         """Messages show 12 digits."""

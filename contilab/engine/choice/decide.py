@@ -12,7 +12,7 @@ from contilab.hardware.neighbours import Neighbours
 from contilab.hardware.profile import Answer, Profiles, Rate, Shape
 
 # A form that computes otherwise than plain fp32 must win by this much: near a tie the plainer one is chosen everywhere.
-MARGIN = 1.05  # chosen: repetitions on a quiet machine differ by 1 to 3 %
+MARGINS = {"compile": 1.05, "precision": 1.2}  # chosen: repetitions on a quiet machine differ by 1 to 3 %, on a busy one by 10
 
 Trial = Callable[[Sequence[Form]], tuple[Rate, ...]]  # of eager forms; empty where it is not worth its time
 
@@ -78,5 +78,5 @@ def _best(answer: Answer, question: Question) -> Verdict | None:
 
 
 def _standing(rate: Rate) -> float:
-    is_plain = rate.precision == "fp32" and rate.compile == "off"
-    return rate.samples_per_s if is_plain else rate.samples_per_s / MARGIN
+    precision = 1.0 if rate.precision == "fp32" else MARGINS["precision"]
+    return rate.samples_per_s / (precision if rate.compile == "off" else max(precision, MARGINS["compile"]))

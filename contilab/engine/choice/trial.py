@@ -1,8 +1,8 @@
 """The short measurement with which `auto` chooses where nothing is known: every eager form trains the group for a moment.
 
-Each form takes a step with one member, which loads libraries, one with all of them, and then its share of the time. The two
-fastest so far stay alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are
-ever in memory.
+Each form takes a step with one member, which loads libraries, and two with all of them: what the first of these sets up can
+take longer than a hundred steps, and tells nothing of them. Then it has its share of the time. The two fastest so far stay
+alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
 """
 
 import time
@@ -51,7 +51,7 @@ def seconds_worth(setup: Setup) -> float:
 def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -> tuple[Rate, ...]:
     """Return how fast each of *forms* trains *setup*, fastest first; those that fail are left out.
 
-    Takes about *seconds* besides one step of each form.
+    Takes about *seconds* besides the first step of each form.
     """
     deadline = time.perf_counter() + seconds
     members = initial_members(setup)
@@ -62,9 +62,9 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         tried = _tried(setup, form, table, members)
         if tried is None:
             continue
-        deadline += time.perf_counter() - begin  # the first steps, which every form has
+        deadline += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
         share = (deadline - time.perf_counter()) / 2 / (len(forms) - number)
-        if _step_seconds(tried) < share:  # otherwise the first step has to do
+        if _step_seconds(tried) < share:  # otherwise the second step has to do
             tried.laps[:] = [tried.pace.during(_enough(tried, share))]
         rates[form] = tried.speed
         fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
@@ -80,6 +80,7 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
     try:
         Pace(setup._replace(runs=setup.runs[:1]), table.maker(form), members[:1]).lap(1)  # vmap loads libraries for 2 s
         pace = Pace(setup, table.maker(form), members)
+        pace.lap(1)
         return _Tried(form, pace, [pace.lap(1)])
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
