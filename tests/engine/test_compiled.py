@@ -39,6 +39,7 @@ def largest_gap(some, others):
     return max(abs(a[name] - b[name]).max() for a, b in zip(some, others, strict=True) for name in a)
 
 
+@pytest.mark.timeout(1200)  # compiling a ResNet-18 beside other work
 @pytest.mark.filterwarnings("default")  # of torch's own modules, which it loads to compile
 class TestCompiled:
     """What compiled executions compute."""
@@ -57,7 +58,6 @@ class TestCompiled:
         assert "compiled" in events
 
     @pytest.mark.slow
-    @pytest.mark.timeout(1200)
     @needs_compiler
     @every_form
     @pytest.mark.parametrize("model", [name for name in catalog.MODELS if name != "mlp"])
