@@ -91,22 +91,27 @@ def verify() -> None:
 
 
 def _row(cache: "Cache", name: str) -> tuple[object, ...]:
+    from contilab.data.image_set import ImageSet
     from contilab.data.published import KNOWN
     from contilab.errors import DataError
 
     named, known = cache.named(name), KNOWN.get(name)
-    if named is None:
-        if known is None:
-            return (name, "", "", "", "", "", "damaged name; import it again")
-        sizes = " x ".join(str(size) for size in known.image_shape)
+    if named is None and known is None:
+        return (name, "", "", "", "", "", "damaged name; import it again")
+    # a runner keeps MNIST and Fashion-MNIST by their digests, which are known beforehand
+    shown, digest = (named.shown, named.digest) if named else (name, known.digest if isinstance(known, ImageSet) else "")
+    if known and named is None and not (digest and cache.has(digest)):
         state = f"not there: contilab data prepare {name}"
-        return (name, known.train_samples, known.test_samples, sizes, known.classes, "", state)
+        return (name, known.train_samples, known.test_samples, _by(known.image_shape), known.classes, "", state)
     try:
-        shape = cache.shape(named.digest)
+        shape = cache.shape(digest)
     except DataError:
-        return (named.shown, "", "", "", "", named.digest[:12], "missing or damaged: import it again")
-    sizes = " x ".join(str(size) for size in shape.input_shape)
-    return (named.shown, shape.train_samples, shape.test_samples, sizes, shape.classes, named.digest[:12], "ready")
+        return (shown, "", "", "", "", digest[:12], "missing or damaged: import it again")
+    return (shown, shape.train_samples, shape.test_samples, _by(shape.input_shape), shape.classes, digest[:12], "ready")
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(size) for size in shape)
 
 
 def _tell(taken: "Taken") -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from contilab.errors import Fault
 from contilab.manifest.document import TABLES, TABLES_BY_NAME, TOP
 from contilab.manifest.keys import RIVALS, SECTIONS
+from contilab.manifest.read import is_deep
 from contilab.manifest.wording import nearest, shown
 
 PLACE = "command line"
@@ -75,6 +76,8 @@ def read_value(text: str) -> Any:
         raise ValueError(f"`{text[:60]}` is no TOML value") from error
     if set(document) != {"value"}:
         raise ValueError(f"{shown(text)} is more than one value")
+    if is_deep(document):
+        raise ValueError("the value is nested too deeply")
     return document["value"]
 
 

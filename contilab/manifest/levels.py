@@ -10,7 +10,7 @@ from contilab.errors import Fault
 from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
-from contilab.manifest.wording import names
+from contilab.manifest.wording import names, shown
 from contilab.spec.sections import Memory, plugin_from
 
 BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
@@ -123,7 +123,7 @@ def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[
 def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
     """Return the faults of a *memory* that *method* cannot work with, or that contradicts itself."""
     faults = [
-        Fault(f"{rules.place}: memory.{key}", f"{memory[key]!r} does not fit {method}", f"it accepts {names(values)}")
+        Fault(f"{rules.place}: memory.{key}", f"{shown(memory[key])} does not fit {method}", f"it accepts {names(values)}")
         for key, values in rules.menu.entry("method", method).memory.items()
         if memory[key] not in values
     ]

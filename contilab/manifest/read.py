@@ -11,6 +11,8 @@ from typing import Any
 
 from contilab.errors import Fault, ManifestError
 
+LEVELS = 32  # of tables and lists in each other; chosen: a manifest needs seven
+
 _AT = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _HINTS = {  # beginnings of tomllib's reasons, and what usually helps
     "Unescaped '\\'": "write each backslash twice, or put the text into single quotes",
@@ -56,16 +58,33 @@ def decode(data: bytes, place: str) -> str:
 
 def parse(text: str, place: str) -> dict[str, Any]:
     """Return the document that the TOML *text* holds; ManifestError naming *place*, and the line where it is known."""
+    too_deep = _one(place, "values are nested too deeply", "settings are plain values, or lists of them")
     try:
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax(text, place, str(error)) from error
     except RecursionError as error:
-        raise _one(place, "values are nested too deeply", "settings are plain values, or lists of them") from error
+        raise too_deep from error
     except ValueError as error:  # more digits than Python reads as an integer
         found = re.search(r"\d[\d_]{999,}", text)
         where = f"{place}, line {text.count(chr(10), 0, found.start()) + 1}" if found else place
         raise _one(where, "an integer has too many digits", "integers have 64 bits") from error
+    if is_deep(document):  # a table of a thousand dotted names is read without recursion, and copied with it
+        raise too_deep
+    return document
+
+
+def is_deep(document: dict[str, Any]) -> bool:
+    """Return whether values are nested deeper than LEVELS; level by level, as recursion would itself go too deep."""
+    level: list[Any] = [document]
+    for _ in range(LEVELS):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(level)
 
 
 def _syntax(text: str, place: str, message: str) -> ManifestError:

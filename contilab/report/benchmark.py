@@ -44,6 +44,11 @@ class Variant(NamedTuple):
         return {run.seed: value for run, value in zip(self.runs, self.values(name), strict=True)}
 
     @property
+    def tasks(self) -> int:
+        """The number of tasks, which a sweep may vary between variants; 0 before there is a result."""
+        return max((run.record.tasks for run in self.runs if run.record), default=0)
+
+    @property
     def mixed(self) -> tuple[str, ...]:
         """What the runs of this cell mix: one sentence part per kind."""
         return mixture(self.runs)
@@ -92,8 +97,8 @@ class Benchmark(NamedTuple):
 
     @property
     def tasks(self) -> int:
-        """The number of tasks, 0 before there is a result."""
-        return max((run.record.tasks for run in self.runs if run.record), default=0)
+        """The largest number of tasks of a variant, 0 before there is a result."""
+        return max((variant.tasks for variant in self.variants), default=0)
 
     @property
     def seeds(self) -> tuple[int, ...]:

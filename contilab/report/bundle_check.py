@@ -41,13 +41,16 @@ def verify_bundle(path: Path) -> Verified:
         with zipfile.ZipFile(path) as archive:
             return _verified(path, archive)
     except (OSError, zipfile.BadZipFile) as error:
-        raise InputError(str(path), f"it is no bundle: {error}", hint="contilab bundle STUDY makes one") from error
+        reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
+        raise InputError(str(path), f"it is no bundle: {reason}", hint="contilab bundle STUDY makes one") from error
 
 
 def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
     try:
         index = read_object(archive.read(INDEX))
-    except (KeyError, *UNREADABLE) as error:
+    except KeyError as error:
+        raise InputError(str(path), f"it is no bundle: it has no {INDEX}", hint="contilab bundle STUDY makes one") from error
+    except UNREADABLE as error:
         raise InputError(str(path), f"{INDEX} cannot be read: {error}", hint="contilab bundle STUDY makes a new one") from error
     if index.get("format") != FORMAT or not isinstance(index.get("files"), dict):
         problem = f"{INDEX} says {index.get('format')!r}, this version reads {FORMAT!r}"

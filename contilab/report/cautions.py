@@ -39,6 +39,8 @@ def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]])
         ("Fewer than ten seeds: bootstrap intervals are too narrow; read the t interval", _each(found, _narrow)),
         ("The cells of one table differ in more than their method", _each(found, _protocol)),
         ("EWC was capped: no publication has the cap, so a strength means something else than there", _each(found, _capped)),
+        ("Memory was too small for its quotas and kept no sample", _each(found, _kept_nothing)),
+        ("Classes without a sample in memory cannot be predicted and count as wrong", _each(found, _unpredictable)),
         ("Variants were compared without a choice on validation samples", _each(found, _unchosen)),
         (
             "Part of the training samples were held out for validation; published numbers use all of them",
@@ -83,6 +85,20 @@ def _capped(one: Found) -> Iterable[str]:
         capped = [float(share) for share in shares if isinstance(share, int | float) and share > 0]
         if capped:
             yield f"{variant.label}, up to {100 * max(capped):.2g} % of the parameters in {len(capped)} seeds"
+
+
+def _kept_nothing(one: Found) -> Iterable[str]:
+    for variant in one.benchmark.variants:
+        costs = [run.record.cost for run in variant.runs if run.record]
+        if any(cost.buffer_sample_bytes and not cost.buffer_bytes for cost in costs):  # has slots, holds nothing
+            yield variant.label
+
+
+def _unpredictable(one: Found) -> Iterable[str]:
+    for variant in one.benchmark.variants:
+        lacking = [run.record.notes.get("classes_without_entry", 0) for run in variant.runs if run.record]
+        if any(lacking):
+            yield f"{variant.label}, up to {max(lacking)} classes in {sum(map(bool, lacking))} seeds"
 
 
 def _unchosen(one: Found) -> Iterable[str]:

@@ -42,7 +42,8 @@ class Section(NamedTuple):
     def about(self) -> str:
         """What the benchmark is, in one line."""
         seeds = len(self.benchmark.seeds)
-        tasks = f", {self.benchmark.tasks} tasks" if self.benchmark.tasks else ""
+        numbers = sorted({variant.tasks for variant in self.benchmark.variants} - {0})  # a study may vary it
+        tasks = f", {' or '.join(map(str, numbers))} tasks" if numbers else ""
         counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
         data = " and ".join(self.protocol.values("data.name"))
         return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {counted}; data: {data}"

@@ -81,9 +81,13 @@ def selected(found: Iterable[Choice]) -> dict[str, bool]:
     }
 
 
-def selection_json(found: Mapping[str, Iterable[Choice]]) -> bytes:
-    """Return the grids, scores and choices by preset, for programs."""
-    presets = {preset: [_table(choice) for choice in group if choice.is_grid] for preset, group in found.items()}
+def selection_json(found: Iterable[tuple[Benchmark, Iterable[Choice]]]) -> bytes:
+    """Return the grids, scores and choices by preset, for programs; a study may vary the benchmark of a preset."""
+    presets: dict[str, list[dict[str, Any]]] = {}
+    for benchmark, group in found:
+        grids = [_table(choice) for choice in group if choice.is_grid]
+        place = {"benchmark": benchmark.name, "scenario": benchmark.scenario}
+        presets.setdefault(benchmark.preset, []).extend({**place, **grid} for grid in grids)
     table = {"criterion": CRITERION, "rule": "largest mean over seeds, ties to the earlier point", "presets": presets}
     return (json.dumps(table, indent=1, ensure_ascii=False) + "\n").encode()
 

@@ -106,7 +106,7 @@ def tables(made: Page, runs: Sequence[RunReport]) -> dict[str, bytes]:
         "results.csv": results_csv(rows_of(made, runs)),
         "absent.csv": absent_csv(runs),
         "comparisons.csv": csv_of(FIELDS, compared),
-        "selection.json": selection_json({section.benchmark.preset: section.choices for section in made.sections}),
+        "selection.json": selection_json((section.benchmark, section.choices) for section in made.sections),
     }
 
 

@@ -53,6 +53,16 @@ class TestData:
         assert line.split()[1:8] == ["5", "5", "3", "x", "2", "x", "2"]
         assert line.endswith("ready")
 
+    def test_list_knows_what_a_runner_kept(self, cli, arrays, monkeypatch):
+        """A published set that a runner found and kept by its digest is there, though nobody imported it by name."""
+        from contilab.data import published
+
+        digest = cli("data", "import", "mine", arrays)[1].splitlines()[0].rpartition(" ")[2]
+        monkeypatch.setitem(published.KNOWN, "mnist", published.MNIST._replace(digest=digest))
+        line = next(line for line in cli("data", "list")[1].splitlines() if line.startswith("mnist "))
+
+        assert line.endswith(f"{digest[:12]}  ready")
+
     def test_refusal_is_one_sentence_and_exit_4(self, cli, tmp_path):
         """Files that are none of the set end in one error with its hint, and exit code 4."""
         (tmp_path / "page.html").write_text("<html>")

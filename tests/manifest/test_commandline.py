@@ -24,7 +24,7 @@ class TestValues:
         """A value is TOML with its type; a bare word is text."""
         assert repr(read_value(text)) == repr(value)
 
-    @pytest.mark.parametrize("text", ["", "01", "[a]", "a b", "1\nb = 2", "[" * 3000])
+    @pytest.mark.parametrize("text", ["", "01", "[a]", "a b", "1\nb = 2", "[" * 3000, "{a" + ".b" * 3000 + "=1}"])
     def test_no_value(self, text: str) -> None:
         """What is neither TOML nor a word is refused, and nothing can be smuggled in behind a line end."""
         with pytest.raises(ValueError, match="is"):

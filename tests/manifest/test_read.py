@@ -67,9 +67,10 @@ class TestEncodings:
 class TestSyntax:
     """From text to a document."""
 
-    def test_deep_nesting(self) -> None:
-        """3000 nested brackets are one sentence, not a recursion error."""
-        assert _fault_of("x = " + "[" * 3000 + "]" * 3000).problem == "values are nested too deeply"
+    @pytest.mark.parametrize("text", ["x = " + "[" * 3000 + "]" * 3000, "[a" + ".b" * 3000 + "]"], ids=["lists", "tables"])
+    def test_deep_nesting(self, text: str) -> None:
+        """3000 nested brackets or tables are one sentence, not a recursion error."""
+        assert _fault_of(text).problem == "values are nested too deeply"
 
     def test_long_integer(self) -> None:
         """An integer of 5000 digits is refused with its line."""

@@ -1,5 +1,6 @@
 """How runs are arranged, and what is said of them before the numbers."""
 
+import dataclasses
 from statistics import stdev
 
 import pytest
@@ -9,6 +10,8 @@ from contilab.metrics.contract import Absent
 from contilab.records.record import Record
 from contilab.report.benchmark import benchmarks
 from contilab.report.figures.bars import bars
+from contilab.report.figures.curves import curves
+from contilab.report.figures.svg import styled
 from contilab.report.notices import notices, significance
 from contilab.report.numbers import number
 from contilab.report.runs import RunReport
@@ -131,3 +134,20 @@ class TestNumbers:
     def test_no_value_no_figure(self):
         """A figure without any value is not drawn."""
         assert bars("k", benchmarks(runs_of("a", [Absent("no")]))[0]) is None
+
+    def test_variants_of_other_numbers_of_tasks(self):
+        """Where a study varies the number of tasks, each variant has its own line, and joint training is a level."""
+        three = dict.fromkeys(("head_rows", "tasks", "stages"), 3) | {"task_rows": [[0], [1], [2]], "test_samples": [10] * 3}
+        rows = {"accuracy": [[0.5] * 3] * 3, "accuracy_all_rows": [[0.5] * 3] * 3, "baseline": [0.5] * 3}
+        long = dataclasses.replace(one_task("domain"), **three, **rows)
+        short = dataclasses.replace(long, tasks=2, stages=2, **{key: value[:2] for key, value in rows.items()})
+        joint = dataclasses.replace(short, stages=1, accuracy=[[0.5] * 2], accuracy_all_rows=[[0.5] * 2])
+        runs = [
+            *runs_of("a", [0.5], {"benchmark.tasks": 2}, "domain", short),
+            *runs_of("a", [0.5], {"benchmark.tasks": 3}, "domain", long),
+            *runs_of("joint", [0.5], {"benchmark.tasks": 2}, "domain", joint),
+        ]
+        with styled():
+            [drawing] = [curves("k", benchmarks(runs)[0])]
+
+        assert "a tasks=2 from 0.50 to 0.50; a tasks=3 from 0.50 to 0.50; joint tasks=2 0.50" in drawing.alt

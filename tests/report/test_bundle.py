@@ -177,6 +177,19 @@ class TestChecking:
         with pytest.raises(InputError, match="it is no bundle"):
             verify_bundle(tmp_path / "a.zip")
 
+    def test_another_zip_file(self, tmp_path):
+        """A zip file without the index of a bundle is said to have none."""
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            archive.writestr("other.txt", "x")
+
+        with pytest.raises(InputError, match=r"it is no bundle: it has no BUNDLE\.json"):
+            verify_bundle(tmp_path / "a.zip")
+
+    def test_no_file(self, tmp_path):
+        """Where there is no file, the reason stands in words, without the number of the error."""
+        with pytest.raises(InputError, match="it is no bundle: no such file or directory"):
+            verify_bundle(tmp_path / "a.zip")
+
     def test_another_format(self, packed, tmp_path):
         """A bundle of another version is refused with its format."""
         path = changed(packed, tmp_path / "a.zip", "BUNDLE.json", lambda data: data.replace(b"bundle/1", b"bundle/9"))

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from contilab.records.record import Record
+from contilab.records.record import Cost, Record
 from contilab.report.benchmark import benchmarks
 from contilab.report.cautions import Found, cautions
 from contilab.report.comparison import families
@@ -53,6 +53,12 @@ def found(preset="p", *, seeds=7, scenario="class", own=None, shared=None, **not
     return Found(benchmark, Protocol(shared or {}, own or {}), chosen, families(benchmark, chosen))
 
 
+def only_ewc(one):
+    """Return *one* with the runs of ewc only."""
+    variants = tuple(variant for variant in one.benchmark.variants if variant.label == "ewc")
+    return one._replace(benchmark=one.benchmark._replace(variants=variants))
+
+
 def texts(one, mismatches=()):
     """Return the cautions by the beginning of their text."""
     return {notice.text.split(":")[0]: notice.items for notice in cautions([one], mismatches)}
@@ -77,6 +83,21 @@ class TestCautions:
         """A cap that was at work is named with its share; one that never was is not."""
         assert texts(found(ewc_capped_share=0.25))["EWC was capped"] == ("p: ewc, up to 25 % of the parameters in 7 seeds",)
         assert "EWC was capped" not in texts(found(ewc_capped_share=0.0))
+
+    def test_classes_that_cannot_be_predicted(self):
+        """Where memory had no sample of a class, every sample of it counts as wrong, and the report says so."""
+        name = "Classes without a sample in memory cannot be predicted and count as wrong"
+
+        assert texts(found(classes_without_entry=2))[name] == ("p: ewc, up to 2 classes in 7 seeds",)
+        assert name not in texts(found(classes_without_entry=0))
+
+    @pytest.mark.parametrize(("kept", "items"), [(0, ("p: ewc",)), (8, None)])
+    def test_memory_that_kept_nothing(self, monkeypatch, kept, items):
+        """A memory whose quotas are below one sample is told apart from one that holds some."""
+        cost = Cost(buffer_bytes=kept, buffer_sample_bytes=100)
+        monkeypatch.setattr(f"{__name__}.RECORD", dataclasses.replace(RECORD, cost=cost))
+
+        assert texts(only_ewc(found())).get("Memory was too small for its quotas and kept no sample") == items
 
     def test_protocol_differences(self):
         """Cells that differ in more than their method are named with their values; hyperparameters of methods are not."""

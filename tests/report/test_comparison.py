@@ -13,7 +13,7 @@ from contilab.report.benchmark import benchmarks
 from contilab.report.comparison import Paired, families
 from contilab.report.comparison_table import comparison_table, statement
 from contilab.report.runs import RunReport
-from contilab.report.selection import choices, factors, selected
+from contilab.report.selection import choices, factors, selected, selection_json
 from contilab.report.statistics.family import holm
 from contilab.report.write import write_report
 from contilab.spec.sections import Execution
@@ -220,6 +220,13 @@ class TestFiles:
         ]
         assert grid["grid"][0]["score"] is None
         assert {mark for mark in marks if mark[0] == "ewc"} == {("ewc", "1.0", "false"), ("ewc", "10.0", "true")}
+
+    def test_scenarios_of_one_preset_are_all_stored(self):
+        """Where a study varies the scenario of a preset, the grids of each of them are stored, and named."""
+        [one] = benchmarks([*runs_of(cell("er", method__alpha=1), BETTER), *runs_of(cell("er", method__alpha=2), NAIVE)])
+        pairs = [(each, choices(each)) for each in (one, one._replace(scenario="task"))]
+
+        assert [grid["scenario"] for grid in json.loads(selection_json(pairs))["presets"]["p"]] == ["class", "task"]
 
     def test_an_unknown_baseline_is_refused(self, store, tmp_path):
         """A baseline that no benchmark has is an error that names the methods."""

@@ -22,7 +22,7 @@ def curves(key: str, benchmark: Benchmark) -> Drawing | None:
     figure = new_figure(max(3.8, 0.9 + 0.2 * len(drawn)))
     axes = figure.add_subplot()
     for index, variant, found in drawn:
-        _lines(axes, benchmark.tasks, variant.label, index, list(found.values()))
+        _lines(axes, variant.tasks, variant.label, index, list(found.values()))
     axes.set_xticks(range(1, benchmark.tasks + 1))
     axes.set_xlabel("tasks learned")
     axes.set_ylabel("acc_seen_macro")
