@@ -87,7 +87,7 @@ def _executed(spec: ModuleSpec, content: bytes) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look their own module up
     try:
         exec(compile(content, spec.origin or "", "exec"), module.__dict__)  # noqa: S102 - the user asks for it by name
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that ends itself must not end contilab without a word
         del sys.modules[spec.name]
         problem = f"{spec.origin} does not load: {type(error).__name__}: {error}"
         raise InputError(PLACE, problem, hint=f'try it alone: python -c "import {spec.name}"') from error
@@ -103,7 +103,7 @@ def _make(name: str, function: Callable[..., Any]) -> Callable[..., Model]:
             model = from_module(model, input_shape, rows) if isinstance(model, nn.Module) else model
         except InputError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problem = f"{name} cannot be built for inputs of shape {list(input_shape)}: {type(error).__name__}: {error}"
             raise InputError(PLACE, problem, hint="choose another benchmark or model, or change the function") from error
         if not isinstance(model, Model):

@@ -43,6 +43,10 @@ def failing(input_shape: tuple[int, ...], rows: int) -> Model:
     raise ValueError(f"no {rows}")
 
 
+def leaving(input_shape: tuple[int, ...], rows: int) -> Model:
+    raise SystemExit(7)
+
+
 def untyped(input_shape, rows, width=3): ...
 
 
@@ -147,7 +151,7 @@ class TestOwnModel:
         assert problem in fault.problem
         assert fault.hint
 
-    @pytest.mark.parametrize("text", ["def net(:", "1 / 0", "import no_such_module", "raise SystemError('x')"])
+    @pytest.mark.parametrize("text", ["def net(:", "1 / 0", "import no_such_module", "raise SystemExit(9)"])
     def test_file_that_does_not_load(self, folder, text):
         """A file that fails while it is run is named with what it raised, and leaves no half module behind."""
         (folder / "broken.py").write_text(text)
@@ -156,7 +160,12 @@ class TestOwnModel:
         assert "broken" not in sys.modules
 
     @pytest.mark.parametrize(
-        ("name", "problem"), [("nets:wrong", "returns int, not"), ("nets:failing", r"shape \[2\]: ValueError: no 3")]
+        ("name", "problem"),
+        [
+            ("nets:wrong", "returns int, not"),
+            ("nets:failing", r"shape \[2\]: ValueError: no 3"),
+            ("nets:leaving", r"shape \[2\]: SystemExit: 7"),
+        ],
     )
     def test_function_that_makes_no_model(self, folder, name, problem):
         """What the function raises, or returns instead of a model, is told as the user's own fault."""
