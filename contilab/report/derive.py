@@ -73,10 +73,14 @@ def _own(reference: str) -> Metric:
         sys.path.append(here)  # at the end, so that it hides nothing
     try:
         found = load(reference)
-    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+    except (Exception, SystemExit) as error:  # a file of the user may raise anything
         hint = "name the file without .py, and what it calls the metric: MODULE:NAME"
         raise UsageError("--add", f"{reference} cannot be loaded: {error}", hint=hint) from error
     if not isinstance(found, Metric) or not METRIC.fullmatch(found.name):
         problem = f"{reference} is no Metric with a name of small letters, digits and _"
         raise UsageError("--add", problem, hint="make it with contilab.metrics.contract.Metric(name, function, summary)")
+    if found.name in METRICS and found is not metric(found.name):  # the report would show it as the metric of the menu
+        raise UsageError(
+            "--add", f'{reference} has the name of another metric, "{found.name}"', hint="give it a name of its own"
+        )
     return found

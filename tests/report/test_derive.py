@@ -28,6 +28,7 @@ def worst(evidence):
 WORST = Metric("worst", worst, "accuracy on the worst <task>", ("stages",))
 BROKEN = Metric("broken", lambda evidence: 1 / 0, "never")
 NAMELESS = Metric("No name", worst, "never")
+TAKEN = Metric("acc", worst, "never")
 '''
 
 
@@ -82,13 +83,22 @@ class TestOwn:
             ("nowhere_at_all:X", "nowhere_at_all:X cannot be loaded"),
             ("{own}:NOTHING", "cannot be loaded"),
             ("{own}:NAMELESS", "is no Metric with a name"),
+            ("{own}:TAKEN", 'has the name of another metric, "acc"'),
             ("math:pi", "math:pi is no Metric"),
+            ("../{own}:WORST", "cannot be loaded"),
         ],
     )
     def test_what_is_no_metric_is_refused(self, own, name, problem):
         """Unknown names, missing modules and things that are no metric get a sentence."""
         with pytest.raises(UsageError, match=problem):
             chosen_metrics([name.format(own=own)])
+
+    def test_a_file_that_ends_python_is_told(self, own):
+        """A file that calls sys.exit is a fault of that file, and does not end contilab without a word."""
+        Path(f"{own}_exit.py").write_text("raise SystemExit(5)")
+
+        with pytest.raises(UsageError, match="cannot be loaded: 5"):
+            chosen_metrics([f"{own}_exit:X"])
 
 
 class TestKept:
