@@ -159,8 +159,13 @@ def make_move(learner: Learner) -> Move:
 def owned(grads: Params) -> Params:
     """Return *grads* as tensors that share no memory: autograd may give two parameters one gradient, or an expanded one."""
     places = [grad.data_ptr() for grad in grads.values()]
-    alone = {name: grad.is_contiguous() and places.count(grad.data_ptr()) == 1 for name, grad in grads.items()}
+    alone = {name: _is_dense(grad) and places.count(grad.data_ptr()) == 1 for name, grad in grads.items()}
     return {name: grad if alone[name] else grad.clone(memory_format=torch.contiguous_format) for name, grad in grads.items()}
+
+
+def _is_dense(grad: Tensor) -> bool:
+    in_channels_last = grad.ndim == 4 and grad.is_contiguous(memory_format=torch.channels_last)
+    return in_channels_last or grad.is_contiguous()
 
 
 def clip(grads: Params, limit: float) -> Params:

@@ -20,15 +20,16 @@ def channels_last(model: Model) -> Model:
         return model
 
     def forward(params: Params, buffers: Params, x: Tensor) -> Forward:
-        return model.forward(lay_out(params), buffers, _laid_out(x))
+        return model.forward(lay_out(params), buffers, in_channels_last(x))
 
     return model._replace(forward=forward, takes_members=False)
 
 
 def lay_out(params: Params) -> Params:
     """Return *params* with kernels in channels_last; those that lie so already, and all other parameters, are themselves."""
-    return {name: _laid_out(value) for name, value in params.items()}
+    return {name: in_channels_last(value) for name, value in params.items()}
 
 
-def _laid_out(value: Tensor) -> Tensor:
+def in_channels_last(value: Tensor) -> Tensor:
+    """Return *value* in channels_last if it has four axes, as images and kernels have; it is not copied if it lies so."""
     return value.contiguous(memory_format=torch.channels_last) if value.ndim == 4 else value

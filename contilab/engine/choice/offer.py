@@ -13,8 +13,8 @@ AUTO = "auto"
 
 # Where nothing is measured: what was fastest on 2 cores of Xeons, see architecture and engine/README.md.
 FOR_ONE = ("loop",)
-FOR_SEVERAL = ("vmap", "grouped")  # nothing for one member to gain from; vmap alone loads libraries for 2 s
-FOR_CONVOLUTIONS = ("loop", "grouped", "vmap")
+FOR_SEVERAL = ("vmap",)  # nothing for one member to gain from, and it loads libraries for 2 s
+FOR_CONVOLUTIONS = ("loop", "batched", "vmap")
 FOR_LINEAR = ("batched", "vmap", "loop")
 
 
