@@ -12,7 +12,7 @@ def draw(measured: Sequence[Measured], path: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError("plot", "matplotlib is not installed", hint='pip install "contilab[report]"') from error
+        raise UsageError("--plot", "matplotlib is not installed", hint='pip install "contilab[report]"') from error
     models = list(dict.fromkeys(one.shape.model for one in measured))
     figure = Figure(figsize=(5 * len(models), 4), layout="constrained")
     panels = figure.subplots(1, len(models), squeeze=False)[0]
@@ -21,7 +21,7 @@ def draw(measured: Sequence[Measured], path: Path) -> None:
     try:
         figure.savefig(path)
     except ValueError as error:
-        raise UsageError("plot", f'"{path.suffix}" is no kind of figure', hint="use .svg, .png or .pdf") from error
+        raise UsageError("--plot", f'"{path.suffix}" is no kind of figure', hint="use .svg, .png or .pdf") from error
 
 
 def _panel(panel: object, measured: Sequence[Measured], model: str) -> None:

@@ -12,6 +12,7 @@ import typer
 from contilab import catalog
 from contilab.cli.columns import columns
 from contilab.cli.main import say
+from contilab.cli.options import check_folder
 from contilab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,12 +46,17 @@ def bench(
     Forms take turns; a round beside busy neighbours is measured again. Of bound: percent of what the fastest square product of
     matrices would allow. Without --store it is kept in the user's cache.
     """
-    names = _among("model", model, sorted(catalog.KINDS["model"]))
-    _among("method", method, sorted(catalog.KINDS["method"]))
-    precisions, compiles = _among("precision", precision, ["fp32", "bf16", "auto"]), _among("compile", compiled, ["off", "on"])
+    names = _among("--model", model, sorted(catalog.KINDS["model"]))
+    _among("--method", method, sorted(catalog.KINDS["method"]))
+    precisions, compiles = (
+        _among("--precision", precision, ["fp32", "bf16", "auto"]),
+        _among("--compile", compiled, ["off", "on"]),
+    )
     shapes = [
-        (name, count, size) for name in names for size in _counts("batch", batch) for count in _counts("members", members)
+        (name, count, size) for name in names for size in _counts("--batch", batch) for count in _counts("--members", members)
     ]
+    check_folder("--json", json_file)
+    check_folder("--plot", plot)
     folder = _folder(store)
 
     from contilab.hardware.threads import thread_budget, wait_briefly

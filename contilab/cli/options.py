@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from contilab.errors import UsageError
+
 StoreOption = Annotated[
     Path,
     typer.Option(
@@ -17,3 +19,9 @@ StoreOption = Annotated[
     ),
 ]
 DEFAULT_STORE = Path("store")
+
+
+def check_folder(option: str, file: Path | None) -> None:
+    """Raise UsageError if the folder into which *option* puts *file* is not there: told before the work, not after it."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise UsageError(option, f'there is no folder "{file.absolute().parent}"', hint="make it, or name another file")

@@ -8,6 +8,7 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.main import say
+from contilab.cli.options import check_folder
 from contilab.cli.plan import Manifest, Values
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def profile(
     Thirty steps under torch.profiler: its table, and a trace for chrome://tracing or ui.perfetto.dev. Then what each part of a
     step costs, by leaving it out. Nothing is written into a store.
     """
+    check_folder("--trace", trace)
     from contilab.hardware.threads import thread_budget, wait_briefly
 
     wait_briefly()  # as in `contilab run`

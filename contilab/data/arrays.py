@@ -81,6 +81,8 @@ def _dataset(name: str, arrays: Arrays) -> Dataset:
     train, test = _inputs(arrays[NAMES[0]], NAMES[0]), _inputs(arrays[NAMES[2]], NAMES[2])
     if train.shape[1:] != test.shape[1:] or train.dtype != test.dtype:
         raise ValueError(f"training inputs are {_kind(train)} and test inputs {_kind(test)}, expected one type and shape")
+    if words := [key for key in (NAMES[1], NAMES[3]) if arrays[key].ndim == 0 or arrays[key].dtype.kind not in "iufb"]:
+        raise ValueError(f"{words[0]} are {_kind(arrays[words[0]])}, expected one integer for each input")
     classes = 1 + int(max((array.max() for array in (arrays[NAMES[1]], arrays[NAMES[3]]) if array.size), default=-1))
     if classes > MOST_CLASSES:
         raise ValueError(f"labels go up to {classes - 1}, expected less than {MOST_CLASSES}")

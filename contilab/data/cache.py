@@ -54,6 +54,13 @@ class Shape(NamedTuple):
     train_samples: int
     test_samples: int
 
+    @property
+    def text(self) -> str:
+        """What messages say of it."""
+        sizes = " x ".join(str(size) for size in self.input_shape)
+        kind = "uint8" if self.is_bytes else "float"
+        return f"{self.train_samples:,} + {self.test_samples:,} {kind} inputs of {sizes} in {self.classes} classes"
+
 
 class Cache:
     """The data sets below *root*."""

@@ -34,7 +34,7 @@ class Stream(NamedTuple):
     """A stream of tasks. A batch is an index: inputs are gathered from the pools, which lie on the device.
 
     Pools are float32, ready for the model, unless there is a *normalisation*: then they are uint8, stay so on the device, and
-    each batch that is gathered, of either pool, goes through `normalisation.apply` before the model sees it.
+    of each batch that is gathered, from either pool, the model sees what `normalisation.apply` returns.
     """
 
     train_inputs: Tensor  # [N, *shape] float32, or uint8 with a normalisation

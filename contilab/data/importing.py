@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from contilab.data import arrays
 from contilab.data.batch_set import BatchSet, Reading, read_batches
-from contilab.data.cache import Cache, Named, is_name, open_cache
+from contilab.data.cache import Cache, Named, Shape, is_name, open_cache
 from contilab.data.class_folders import read_folders
 from contilab.data.contract import Dataset
 from contilab.data.digest import digest_of
@@ -63,6 +65,12 @@ def prepare(name: str, environ: Mapping[str, str], progress: Progress = silent) 
         if named and named.is_published and cache.has(named.digest):
             return Taken(name, named, "")
         return _kept(cache, name, _gotten(known, cache, environ, progress), "")
+
+
+def shape_of(known: KnownSet) -> Shape:
+    """Return the shape of a published set, which is known without having it."""
+    is_bytes = True  # all of them are
+    return Shape(known.image_shape, is_bytes, known.classes, known.train_samples, known.test_samples)
 
 
 def read_known(known: KnownSet, path: Path, *, size: int | None = None) -> Reading:
@@ -128,15 +136,12 @@ def _of_form(known: KnownSet, path: Path, size: int | None) -> Reading:
 
 def _check_form(known: KnownSet, reading: Reading) -> None:
     dataset = reading.dataset
-    expected = (known.image_shape, known.classes, known.train_samples, known.test_samples)
-    found = (tuple(dataset.train_inputs.shape[1:]), dataset.classes, len(dataset.train_labels), len(dataset.test_labels))
-    if expected != found or str(dataset.train_inputs.dtype) != "torch.uint8":
-        problem = f"is not of the form of {known.name}: expected {_form(*expected)}, found {_form(*found)}"
+    sizes = len(dataset.train_labels), len(dataset.test_labels)
+    is_bytes = dataset.train_inputs.dtype == torch.uint8
+    found, expected = Shape(tuple(dataset.train_inputs.shape[1:]), is_bytes, dataset.classes, *sizes), shape_of(known)
+    if found != expected:
+        problem = f"is not of the form of {known.name}: expected {expected.text}, found {found.text}"
         raise DataError(reading.place, problem, hint="data of one's own are imported under a name of their own")
-
-
-def _form(shape: tuple[int, ...], classes: int, train: int, test: int) -> str:
-    return f"{train:,} + {test:,} uint8 images of shape {' x '.join(map(str, shape))} in {classes} classes"
 
 
 def _read_own(name: str, path: Path, size: int | None) -> Reading:

@@ -18,7 +18,7 @@ class Normalisation(NamedTuple):
     scale: tuple[float, ...] = (1.0,)
 
     def apply(self, inputs: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return *inputs* [B, *shape] as *dtype*, normalised; works under vmap and on every device.
+        """Return *inputs* [B, *shape] as *dtype*, normalised: what a model is to see, which the engine equals bit by bit.
 
         >>> Normalisation(shift=(0.0,), scale=(255.0,)).apply(torch.tensor([[0, 51]], dtype=torch.uint8))
         tensor([[0.0000, 0.2000]])

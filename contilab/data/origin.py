@@ -10,7 +10,7 @@ from typing import NamedTuple
 from contilab.data.cache import Cache, Named, Shape, open_cache
 from contilab.data.contract import Dataset
 from contilab.data.image_set import ImageSet
-from contilab.data.importing import load_published
+from contilab.data.importing import load_published, shape_of
 from contilab.data.published import KnownSet
 from contilab.errors import DataError, InputError
 from contilab.spec.sections import Benchmark, Data
@@ -58,8 +58,7 @@ def _published(known: ImageSet, spec: Benchmark, data: Data | None, cache: Cache
         return None
     if data is not None and data.digest != known.digest:
         return None
-    shape = Shape(known.image_shape, True, known.classes, known.train_samples, known.test_samples)  # noqa: FBT003
-    return Origin(Data(name=known.name, digest=known.digest), shape, lambda: load_published(known, os.environ))
+    return Origin(Data(name=known.name, digest=known.digest), shape_of(known), lambda: load_published(known, os.environ))
 
 
 def _named(cache: Cache, spec: Benchmark, known: KnownSet | None) -> Named:
@@ -80,16 +79,10 @@ def _named(cache: Cache, spec: Benchmark, known: KnownSet | None) -> Named:
 
 
 def _check_form(spec: Benchmark, known: KnownSet, shape: Shape) -> None:
-    expected = Shape(known.image_shape, True, known.classes, known.train_samples, known.test_samples)  # noqa: FBT003
+    expected = shape_of(known)
     if shape != expected:
-        problem = f'"{spec.data}" has not the form of {known.name}: expected {_text(expected)}, found {_text(shape)}'
+        problem = f'"{spec.data}" has not the form of {known.name}: expected {expected.text}, found {shape.text}'
         raise InputError("benchmark.data", problem, hint='benchmark.name = "npz" takes data of any form')
-
-
-def _text(shape: Shape) -> str:
-    sizes = " x ".join(str(size) for size in shape.input_shape)
-    kind = "uint8" if shape.is_bytes else "float"
-    return f"{shape.train_samples:,} + {shape.test_samples:,} {kind} inputs of {sizes} in {shape.classes} classes"
 
 
 def _absent(cache: Cache, spec: Benchmark, data: Data, known: KnownSet | None) -> DataError:

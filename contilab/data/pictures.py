@@ -45,7 +45,9 @@ def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
             pixels = np.asarray(image, np.uint8).transpose(2, 0, 1)
     except (*FAILURES, image_module.DecompressionBombError) as error:
         hint = "replace or remove that file"
-        raise DataError(place, f"is no picture that can be read: {error or type(error).__name__}", hint=hint) from error
+        is_foreign = isinstance(error, image_module.UnidentifiedImageError)  # its text shows an address in memory
+        reason = f"it is none of {', '.join(FORMATS)}" if is_foreign else str(error) or type(error).__name__
+        raise DataError(place, f"is no picture that can be read: {reason}", hint=hint) from error
     return Picture(np.ascontiguousarray(pixels), is_grey=is_grey)
 
 

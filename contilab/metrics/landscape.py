@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from contilab.metrics.contract import Evidence, Metric, Missing
-from contilab.metrics.tensor import measured
+from contilab.metrics.tensor import measured, recorded
 
 NOTHING_LOST = 0.01  # below, the share that comes back is not defined; chosen
 
@@ -79,10 +79,7 @@ def _metric(name: str, read: Callable[[Evidence], Any], summary: str, **facts: A
 
 
 def _gradients(evidence: Evidence) -> Array:
-    cosines = (evidence.tensors or {}).get("gradient_cosine")
-    if cosines is None:
-        raise Missing("gradient_cosine was not recorded: it needs eval.tier full")
-    return pairs_of(np.asarray(cosines, dtype=np.float64))  # nan where a task was not seen yet
+    return pairs_of(recorded(evidence, "gradient_cosine", "full"))  # nan where a task was not seen yet
 
 
 _BARRIER: dict[str, Any] = {"unit": "nats", "paper": "Frankle 2020; Mirzadeh 2021", "higher_is_better": False}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from contilab.metrics.contract import Evidence, Metric, Missing
+from contilab.metrics.tensor import recorded
 
 BATCHES = 10
 TENSOR = "learning_curve"
@@ -25,10 +26,7 @@ def learning_curve_area(means: "np.ndarray[Any, Any]", batches: int) -> float:
 
 def lca_10(evidence: Evidence) -> float:
     """Return the area under the first ten batches, over all tasks."""
-    curves = (evidence.tensors or {}).get(TENSOR)
-    if curves is None:
-        raise Missing("no learning curves were recorded: they need eval.tier extended or full")
-    found = np.asarray(curves, dtype=np.float64)[: evidence.tasks, : BATCHES + 1]
+    found = recorded(evidence, TENSOR, "extended")[: evidence.tasks, : BATCHES + 1]
     if found.shape != (evidence.tasks, BATCHES + 1) or np.isnan(found).any():
         raise Missing(f"not every task has a learning curve of {BATCHES} batches")
     return learning_curve_area(found.mean(axis=0), BATCHES)

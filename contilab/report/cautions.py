@@ -97,8 +97,8 @@ def _kept_nothing(one: Found) -> Iterable[str]:
 def _unpredictable(one: Found) -> Iterable[str]:
     for variant in one.benchmark.variants:
         lacking = [run.record.notes.get("classes_without_entry", 0) for run in variant.runs if run.record]
-        if any(lacking):
-            yield f"{variant.label}, up to {max(lacking)} classes in {sum(map(bool, lacking))} seeds"
+        if seeds := sum(map(bool, lacking)):
+            yield f"{variant.label}, up to {max(lacking)} classes in {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _unchosen(one: Found) -> Iterable[str]:

@@ -46,17 +46,9 @@ class Store:
         """Where `report` writes unless told otherwise."""
         return self.layout.report(study)
 
-    def add_run(self, run: Run) -> None:
-        """Write the specification of one run; StoreError if its name holds another one."""
-        self.add_runs([run])
-
     def add_runs(self, runs: Iterable[Run]) -> None:
-        """Write the specifications of *runs*; those that are there are left alone."""
+        """Write the specifications of *runs*; those that are there are left alone. StoreError if a name holds another one."""
         self._put({self.layout.run(run.rid): canonical(run.spec) for run in runs})
-
-    def add_group(self, rids: Iterable[str]) -> str:
-        """Write a group and return its address."""
-        return self.add_groups([tuple(rids)])[0]
 
     def add_groups(self, groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
         """Write *groups* (the addresses of their runs) and return their addresses."""
@@ -142,15 +134,6 @@ class Store:
     def result_dir(self, rid: str) -> Path:
         """Return the directory of the result of *rid*, whether it is there or not."""
         return self.layout.result(rid)
-
-    def result_state(self, rid: str) -> str:
-        """Return "finished" or "diverged"; StoreError without a complete result."""
-        manifest = complete(self.layout.result(rid), rid)
-        if manifest is None:
-            raise StoreError(
-                str(self.layout.result(rid)), "there is no complete result", hint="contilab status names its state"
-            )
-        return manifest.state
 
     def foreign_results(self) -> list[Path]:
         """Return what lies among the results and can be none, whatever is in it: nobody counts, moves or removes it."""

@@ -612,6 +612,14 @@ class TestBench:
         """Names and numbers that mean nothing are refused."""
         assert cli("bench", *words)[0] == 2
 
+    @pytest.mark.parametrize("words", [("bench", "--json"), ("bench", "--plot"), ("profile", "m.toml", "--trace")])
+    def test_nowhere_to_write(self, cli, words, tmp_path):
+        """A file in a folder that is not there is refused before anything is measured."""
+        code, out, err = cli(*words, tmp_path / "none" / "file.svg")
+
+        assert (code, out) == (2, "")
+        assert err.startswith(f'error: {words[-1]}: there is no folder "{tmp_path / "none"}"')
+
 
 class TestDemo:
     """contilab demo, on a smaller manifest."""

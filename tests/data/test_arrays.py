@@ -90,6 +90,11 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "label -1": ({"train_labels": np.array([0, 1, 2, 0, -1, 2])}, "train_labels: the label at index 4 is -1"),
     "label as large as the classes": ({"test_labels": np.array([1, 3])}, "no training sample has the label 3"),
     "label unused": ({"train_labels": np.array([0, 0, 2, 0, 0, 2])}, "no training sample has the label 1"),
+    "labels of words": (
+        {"test_labels": np.array(["a", "b"])},
+        "test_labels are <U1 of shape [2], expected one integer for each",
+    ),
+    "one label for all": ({"train_labels": np.array(1)}, "train_labels are int64 of shape [], expected one integer for each"),
     "labels of floats": ({"train_labels": np.array([0.0, 1, 2, 0, 1, 2])}, "train_labels: labels are of type float64"),
     "enormous label": ({"train_labels": np.array([0, 1, 2, 0, 1, 2**60])}, "labels go up to"),
     "fewer labels": ({"train_labels": np.array([0, 1, 2])}, "train_labels are 3 labels for 6 inputs"),

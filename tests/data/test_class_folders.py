@@ -144,6 +144,7 @@ class TestFolders:
             read_folders(path, "x")
 
         assert caught.value.faults[0].place == str(path / "train/cat/z.png")
+        assert "object at 0x" not in caught.value.faults[0].problem
 
     def test_without_pillow_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where Pillow is not installed the message says how it is had."""

@@ -148,12 +148,15 @@ class TestImport:
         labels = np.array([0, 1])
         arrays = {"train_inputs": images, "train_labels": labels, "test_inputs": images, "test_labels": labels}
         np.savez(tmp_path / "good.npz", **arrays)
-        np.savez(tmp_path / "wrong.npz", **{**arrays, "test_inputs": images[:1], "test_labels": labels[:1]})
+        floats = images.astype(np.float32)
+        np.savez(tmp_path / "cut.npz", **{**arrays, "test_inputs": images[:1], "test_labels": labels[:1]})
+        np.savez(tmp_path / "floats.npz", **{**arrays, "train_inputs": floats, "test_inputs": floats})
 
         assert import_data("small", tmp_path / "good.npz", environ).named.shown == "small (not the published files)"
-        with pytest.raises(DataError) as caught:
-            import_data("small", tmp_path / "wrong.npz", environ)
-        assert "expected 2 + 2 uint8 images of shape 3 x 32 x 32 in 2 classes, found 2 + 1" in str(caught.value)
+        for name, found in (("cut", "2 + 1 uint8"), ("floats", "2 + 2 float")):
+            with pytest.raises(DataError) as caught:
+                import_data("small", tmp_path / f"{name}.npz", environ)
+            assert f"expected 2 + 2 uint8 inputs of 3 x 32 x 32 in 2 classes, found {found} inputs" in str(caught.value)
 
     def test_arrays_of_ones_own(self, environ: dict[str, str], tmp_path: Path) -> None:
         """Any name that is no published set stands for one's own data."""

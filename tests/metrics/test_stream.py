@@ -190,4 +190,4 @@ class TestRecords:
         assert compute(record(), {"learning_curve": less})["lca_10"] == Absent(
             "not every task has a learning curve of 10 batches"
         )
-        assert "they need eval.tier extended" in compute(record(), {"target": curves})["lca_10"].reason
+        assert "it needs eval.tier extended" in compute(record(), {"target": curves})["lca_10"].reason

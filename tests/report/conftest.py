@@ -117,7 +117,7 @@ def store(tmp_path_factory):
             publish(store, run, diverged={"task": 2, "step": 40})
         elif (cell, seed) not in ((3, 0), (3, 1), (3, 2), (5, 1)):
             publish(store, run, versions={"torch": "2.7.1" if (cell, seed) == (0, 2) else "2.6.0"})
-    store.add_group([runs[3, 0].rid])
+    store.add_groups([[runs[3, 0].rid]])
     Claimer(store, runner="r", versions={}).claim_next().fail(ValueError("<i>no</i>"))
     publish(store, runs[3, 1])
     with (store.result_dir(runs[3, 1].rid) / "record.jsonl").open("r+") as file:

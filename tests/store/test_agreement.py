@@ -15,7 +15,7 @@ def overlap(plan):
     """Let two groups that share a run be trained at once; the second result of the shared run is given."""
     planned = plan(members=2)
     shared = planned.rids[0]
-    planned.store.add_group([shared])
+    planned.store.add_groups([[shared]])
 
     def publish(*, numbers=b"1", circumstances=SAME, acc=0.9, state="finished", kept=None):
         claims = [Claimer(planned.store, runner=name, versions={}).claim_next() for name in "ab"]

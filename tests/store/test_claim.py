@@ -6,6 +6,7 @@ import pytest
 
 from contilab.errors import EnvironmentFault, UsageError
 from contilab.store.claimer import Idle
+from contilab.store.result import complete
 
 
 class TestPublish:
@@ -34,7 +35,7 @@ class TestPublish:
             ends.append(planned.store.layout.end(claim.gid, 1).exists())
 
         assert ends == [False, True]
-        assert [planned.store.result_state(rid) for rid in claim.rids] == ["finished", "diverged"]
+        assert [complete(planned.store.result_dir(rid), rid).state for rid in claim.rids] == ["finished", "diverged"]
 
     def test_superseded(self, plan, claimer, finish):
         """An owner that was followed publishes nothing, keeps its output in late/ and says so in its `.end`."""

@@ -144,7 +144,7 @@ class TestStudyStatus:
     def test_running_in_one_group_of_two(self, plan):
         """A run whose one group is cancelled is where its other group is."""
         planned = plan()
-        planned.store.add_group([planned.rids[0], "0" * 64])
+        planned.store.add_groups([[planned.rids[0], "0" * 64]])
         cancel(planned.store, planned.gids[0])
 
         assert states(planned) == ["waiting"]
@@ -162,7 +162,7 @@ class TestStudyStatus:
         """A run in two groups is running if one of them is, though the other failed."""
         planned = plan()
         claim(planned).fail(ValueError("too much"))
-        planned.store.add_group([planned.rids[0], "0" * 64])
+        planned.store.add_groups([[planned.rids[0], "0" * 64]])
         with claim(planned, "two"):
             assert states(planned) == ["running"]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from contilab.errors import StoreError, UsageError
+from contilab.store.result import complete
 from contilab.store.store import create_store, open_store
 
 
@@ -133,7 +134,7 @@ class TestPlanned:
         """A group is its sorted runs, whatever the order they were given in."""
         planned = plan(groups=2, members=3)
 
-        again = planned.store.add_group(reversed(planned.rids[:3]))
+        (again,) = planned.store.add_groups([planned.rids[2::-1]])
 
         assert again == planned.gids[0]
         assert planned.store.groups() == {
@@ -204,7 +205,7 @@ class TestPlanned:
         before = {path: path.stat().st_mtime_ns for path in planned.root.rglob("*") if path.is_file()}
 
         planned.store.add_runs(planned.runs)
-        planned.store.add_group(planned.rids[:2])
+        planned.store.add_groups([planned.rids[:2]])
         number = planned.store.add_study(planned.study)
 
         assert number == 1
@@ -231,7 +232,7 @@ class TestPlanned:
         (planned.root / "runs" / f"{planned.rids[0]}.json").write_text("{}")
 
         with pytest.raises(StoreError, match=f"runs/{planned.rids[0]}.json"):
-            planned.store.add_run(planned.runs[0])
+            planned.store.add_runs(planned.runs[:1])
 
     def test_unreadable_run(self, plan):
         """A run of another scheme is refused, with the file and both schemes."""
@@ -265,7 +266,7 @@ class TestResults:
         rid = drained.rids[0]
 
         assert drained.store.results() == set(drained.rids)
-        assert drained.store.result_state(rid) == "finished"
+        assert complete(drained.store.result_dir(rid), rid).state == "finished"
         assert (drained.store.result_dir(rid) / "MANIFEST.json").exists()
 
     @pytest.mark.parametrize(
@@ -294,8 +295,7 @@ class TestResults:
 
         assert drained.store.results() == {drained.rids[1]}
         assert drained.store.taken() == set(drained.rids)
-        with pytest.raises(StoreError, match="no complete result"):
-            drained.store.result_state(rid)
+        assert complete(directory, rid) is None
 
     def test_manifest_of_a_later_version(self, drained):
         """Facts that a later version adds to the manifest do not damage the result."""

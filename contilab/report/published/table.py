@@ -58,7 +58,7 @@ def names() -> tuple[str, ...]:
 def read_table(name: str) -> Table:
     """Return the table *name*; UsageError if there is none."""
     if name not in names():
-        raise UsageError("--against", f"there is no table {name!r}", hint=f"there are {', '.join(names())}")
+        raise UsageError("--against", f'there is no table "{name}"', hint=f"there are {', '.join(names())}")
     found = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     return Table(
         name=name,
