@@ -9,6 +9,7 @@ import io
 import pickle
 import pickletools
 import struct
+import warnings
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,10 @@ def load(content: bytes) -> dict[str, Any]:
     Raises ValueError, with what is wrong in one clause, for anything else, and for a pickle that asks for any other name.
     """
     try:
-        _inspect(content)
-        found = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in text that is damaged
+            _inspect(content)
+            found = _Unpickler(io.BytesIO(content), encoding="bytes").load()
         if not isinstance(found, dict):
             raise ValueError(f"the pickle holds a {type(found).__name__}, not a table")
         return {_text(key): _plain(value) for key, value in found.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from contilab.data.restricted_pickle import load
@@ -138,6 +138,7 @@ class TestRefusals:
         st.sampled_from([PYTHON_2, *(pickle.dumps(TABLE, protocol) for protocol in range(6))]),
         st.lists(st.tuples(st.integers(0, 500), st.binary(min_size=1, max_size=4)), min_size=1, max_size=6),
     )
+    @example(PYTHON_2, [(15, b"\\")])  # an escape that means nothing, of which Python warns
     def test_any_damage_is_a_value_error(self, content: bytes, changes: list[tuple[int, bytes]]) -> None:
         """However a pickle is changed, it is read as a table or refused with a ValueError."""
         data = bytearray(content)

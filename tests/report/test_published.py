@@ -3,6 +3,7 @@
 import pytest
 
 from contilab import catalog
+from contilab.cli.verify import TABLES
 from contilab.errors import UsageError
 from contilab.manifest.keys import named_keys, plugin_keys, shared_keys
 from contilab.plan.menu import catalog_menu
@@ -75,6 +76,10 @@ class TestTable:
         band = next(band for band in read_table("vandeven2022").bands if (band.method, band.scenario) == ("si", "task"))
 
         assert (band.low, band.settings["method.strength"]) == (97.5, 10.0)
+
+    def test_help_names_all_of_them(self) -> None:
+        """`contilab verify --help` names every table, without reading them."""
+        assert names() == TABLES
 
     def test_unknown_name(self) -> None:
         """A name that there is not is refused with those that there are."""
