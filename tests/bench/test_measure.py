@@ -101,6 +101,7 @@ class TestMeasure:
         assert all((row.samples_per_s or 0) > 0 or row.reason for row in found.rows)
         assert found.one_at_a_time > 0
 
+    @pytest.mark.slow
     def test_what_cannot_be_compiled(self, monkeypatch):
         """A form that cannot be compiled here is a row with the reason, and the others are measured."""
 
@@ -114,6 +115,7 @@ class TestMeasure:
         assert reasons["loop"] == "RuntimeError: no compiler found"
         assert any(row.samples_per_s for row in found.rows)
 
+    @pytest.mark.slow
     def test_beside_each_other(self, two_processes):
         """Two processes that train a group each are rows of their own, with half of the threads each."""
         torch.set_num_threads(2)

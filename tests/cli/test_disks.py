@@ -107,6 +107,7 @@ class TestFull:
 class TestRefused:
     """A disk that nothing can be written to."""
 
+    @pytest.mark.slow
     def test_read_only(self, disk):
         """A read-only store is refused in one sentence with exit code 4; writable again, the study is run."""
         place, mount = disk

@@ -111,6 +111,7 @@ main()"""
 
         assert (ended.returncode, ended.stdout, ended.stderr) == (128 + number, "", "")
 
+    @pytest.mark.slow
     def test_sigterm_in_training(self, tmp_path):
         """SIGTERM while a group is trained: released within seconds, exit code 143, no attempt charged."""
         enqueue(tmp_path, ENDLESS)

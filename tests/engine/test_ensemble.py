@@ -27,7 +27,7 @@ every_method = pytest.mark.parametrize("method", catalog.STRATEGIES)
 IMAGE_MODELS = [name for name in catalog.MODELS if name != "mlp"]
 SLOW = {"resnet18": pytest.mark.slow}  # 11 million parameters take 20 s on one core
 
-every_model = pytest.mark.parametrize("model", IMAGE_MODELS)
+every_model = pytest.mark.parametrize("model", [pytest.param(name, marks=SLOW.get(name, ())) for name in IMAGE_MODELS])
 every_optimiser = pytest.mark.parametrize("optim", catalog.OPTIMISERS)
 every_way = pytest.mark.parametrize("way", EXECUTIONS)
 every_other_way = pytest.mark.parametrize("way", [name for name in EXECUTIONS if name != "loop"])
@@ -86,7 +86,7 @@ class TestOtherExecutions:
         assert largest_gap(looped(method, optim), [one.parameters for one in other]) < 1e-9
 
     @every_other_way
-    @pytest.mark.parametrize("model", [pytest.param(name, marks=SLOW.get(name, ())) for name in IMAGE_MODELS])
+    @every_model
     def test_twenty_steps_of_every_model_equal_the_loop(self, make, model, way):
         """So they do for each model of images, trained by naive steps."""
         stream = make.stream((16,) * 2, test=3, shape=(1, 8, 8))
