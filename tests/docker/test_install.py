@@ -108,7 +108,10 @@ class TestReadme:
         lines = (ROOT / "README.md").read_text().splitlines()
         commands = [line for line in lines if line.startswith("sh docker/install.sh")]
 
-        assert commands == ["sh docker/install.sh && .venv/bin/contilab demo", "sh docker/install.sh test && .venv/bin/pytest"]
+        assert commands == [
+            "sh docker/install.sh && .venv/bin/contilab demo",
+            "sh docker/install.sh test && .venv/bin/pytest -n auto",
+        ]
 
     def test_ci_run_is_a_program(self) -> None:
         """.ci/run may be started by itself."""
