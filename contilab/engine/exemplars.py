@@ -15,13 +15,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from contilab.engine.draws import Stage
+from contilab.engine.evaluate import BATCH
 from contilab.engine.memory.entries import Entries, Integers
 from contilab.engine.memory.herding import herd
 from contilab.engine.memory.occupancy import counts, herding_quotas
 from contilab.engine.setup import Setup
 from contilab.models.contract import Params
-
-BATCH = 1024  # samples per forward pass, as in exams
 
 Look = Callable[[], None]
 

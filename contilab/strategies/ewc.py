@@ -25,7 +25,7 @@ from contilab.spec.fields import PER_MEMBER, Doc
 from contilab.spec.sections import NotNegative
 from contilab.strategies.contract import MASKED, Importance, Member, Params, Penalty, Strategy, TaskEnd
 from contilab.strategies.naive import naive
-from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, zeros
+from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, scaled, zeros
 
 Fisher = Literal["empirical", "exact", "sampled", "batch"]
 
@@ -151,7 +151,7 @@ def _tightened(state: EwcState, end: TaskEnd, importance: Params, anchor: Params
 
 
 def _uncapped(state: EwcState) -> Params:
-    return {name: state.strength * total for name, total in state.importance.items()}
+    return scaled(state.importance, state.strength)
 
 
 def _log_p(logits: Tensor, mask: Tensor) -> Tensor:

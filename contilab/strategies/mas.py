@@ -24,7 +24,7 @@ from contilab.spec.fields import PER_MEMBER, Doc
 from contilab.spec.sections import NotNegative
 from contilab.strategies.contract import Importance, Member, Params, Penalty, Strategy, TaskEnd
 from contilab.strategies.naive import naive
-from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, zeros
+from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, scaled, zeros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ def _after_task(state: MasState, end: TaskEnd) -> MasState:
 
 
 def _uncapped(state: MasState) -> Params:
-    return {name: 2 * state.strength * total for name, total in state.importance.items()}
+    return scaled(state.importance, 2 * state.strength)
 
 
 def _notes(state: MasState) -> dict[str, float | str]:

@@ -21,7 +21,7 @@ from contilab.spec.fields import PER_MEMBER, Doc
 from contilab.spec.sections import NotNegative, Positive
 from contilab.strategies.contract import Member, Params, Penalty, StepEnd, Strategy, TaskEnd
 from contilab.strategies.naive import naive
-from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, zeros
+from contilab.strategies.springs import Cap, bound_of, bounded, capped_share, pull, scaled, zeros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,7 @@ def _after_task(state: SiState, end: TaskEnd) -> SiState:
 
 
 def _uncapped(state: SiState) -> Params:
-    return {name: 2 * state.strength * total for name, total in state.importance.items()}
+    return scaled(state.importance, 2 * state.strength)
 
 
 def _notes(state: SiState) -> dict[str, float | str]:

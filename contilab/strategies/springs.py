@@ -43,6 +43,11 @@ def bound_of(member: Member) -> float:
     return math.inf if cap == "off" else float(cap) / member.lr
 
 
+def scaled(importance: Params, factor: Tensor) -> Params:
+    """Return the stiffness that no cap holds back: *factor* [] times the importance."""
+    return {name: factor * total for name, total in importance.items()}
+
+
 def bounded(wanted: Params, bound: Tensor) -> Params:
     """Return the stiffness *wanted*, of each parameter at most *bound* []."""
     return {name: torch.minimum(value, bound) for name, value in wanted.items()}
