@@ -1,4 +1,4 @@
-"""Groups to measure: members of a model, as the engine trains them, on inputs of noise. Speeds do not depend on the numbers."""
+"""Groups to measure: members of a model, as the engine trains them, on 8-bit images of noise. The numbers do not matter."""
 
 import math
 from typing import Any
@@ -7,6 +7,7 @@ import torch
 
 from contilab import catalog
 from contilab.data.contract import Source, Stream, Task
+from contilab.data.normalisation import PIXELS
 from contilab.engine.environment import model_settings
 from contilab.engine.setup import Setup, learner_of, prepare
 from contilab.hardware.fingerprint import this_machine
@@ -14,7 +15,7 @@ from contilab.hardware.profile import Shape
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
 
-POOL_BYTES = 32_000_000  # of the inputs that are trained on: more than a core's own caches hold, as with real data
+VALUES = 8_000_000  # of the inputs that are trained on: more bytes than a core's own caches hold, as with real data
 ROWS = 10
 FLAT, IMAGE = (784,), (3, 32, 32)
 
@@ -62,9 +63,9 @@ def input_shape(model: Plugin) -> tuple[int, ...]:
 
 def _stream(shape: tuple[int, ...], batch: int) -> Stream:
     generator = torch.Generator().manual_seed(0)
-    count = max(1, POOL_BYTES // 4 // math.prod(shape) // batch) * batch  # batches of one size only
-    inputs = torch.rand(count, *shape, generator=generator)
+    count = max(1, VALUES // math.prod(shape) // batch) * batch  # batches of one size only
+    inputs = torch.randint(0, 256, (count, *shape), generator=generator, dtype=torch.uint8)
     rows = torch.randint(0, ROWS, (count,), generator=generator)
     nothing = torch.empty(0, dtype=torch.int64)
     task = Task(tuple(range(ROWS)), torch.arange(count), nothing, nothing)
-    return Stream(inputs, rows, torch.zeros_like(rows), inputs[:0], rows[:0], (task,), ROWS)
+    return Stream(inputs, rows, torch.zeros_like(rows), inputs[:0], rows[:0], (task,), ROWS, PIXELS)

@@ -9,12 +9,12 @@ import sys
 from typing import Any, TextIO
 
 from contilab.engine.choice.form import Form, reason_of
-from contilab.hardware.threads import wait_briefly
+from contilab.hardware.process import prepare
 
 
 def main() -> None:
     """Answer until the input ends."""
-    wait_briefly()  # before torch is imported
+    prepare()  # before torch is imported
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a compiler prints is no answer
     seat = Seat()

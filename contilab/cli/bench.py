@@ -59,9 +59,10 @@ def bench(
     check_folder("--plot", plot)
     folder = _folder(store)
 
-    from contilab.hardware.threads import thread_budget, wait_briefly
+    from contilab.hardware.process import prepare
+    from contilab.hardware.threads import thread_budget
 
-    wait_briefly()  # as in `contilab run`
+    prepare()  # as in `contilab run`
     import torch
 
     from contilab.bench.measure import Wanted

@@ -28,10 +28,10 @@ def demo(
     store: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.")] = None,
 ) -> None:
     """Run a small real study in under a minute: start here."""
-    from contilab.hardware.threads import wait_briefly
+    from contilab.hardware.process import prepare
     from contilab.runner.signals import stop_on_signals
 
-    wait_briefly()
+    prepare()
     root = store or Path(tempfile.mkdtemp(prefix="contilab-demo-"))
     began = time.monotonic()
     with stop_on_signals() as stop:

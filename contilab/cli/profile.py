@@ -29,9 +29,10 @@ def profile(
     step costs, by leaving it out. Nothing is written into a store.
     """
     check_folder("--trace", trace)
-    from contilab.hardware.threads import thread_budget, wait_briefly
+    from contilab.hardware.process import prepare
+    from contilab.hardware.threads import thread_budget
 
-    wait_briefly()  # as in `contilab run`
+    prepare()  # as in `contilab run`
     import torch
 
     from contilab.bench.anatomy import anatomy

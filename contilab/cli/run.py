@@ -37,9 +37,9 @@ def run(
 
     with stop_on_signals() as stop:  # before torch is imported: a signal during start-up would be lost
         say(f"store: {store.absolute()}")
-        from contilab.hardware.threads import wait_briefly
+        from contilab.hardware.process import prepare
 
-        wait_briefly()  # before torch is imported too: OpenMP reads it once
+        prepare()  # before torch is imported too: OpenMP reads it once
         from contilab.runner.logging import configure
         from contilab.runner.order import Order
         from contilab.runner.progress import display

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from contilab.data.class_table import class_table, head_rows
 from contilab.data.contract import Dataset, Source, Stream
 from contilab.data.image_set import ImageSet
-from contilab.data.normalisation import Normalisation, of_samples
+from contilab.data.normalisation import PIXELS, Normalisation, of_samples
 from contilab.data.origin import Origin, origin, refuse_foreign
 from contilab.data.published import KnownSet
 from contilab.data.split import split
@@ -16,25 +16,25 @@ from contilab.spec.sections import Benchmark, Data
 
 
 class Facts(NamedTuple):
-    """What is known of a data set without having it. *features*: values of one input. *scale*: inputs are divided by it."""
+    """What is known of a data set without having it. *features*: values of one input; *normalisation*: of 8-bit ones."""
 
     data: Data
     features: int
     classes: int
     train_samples: int
     test_samples: int
-    scale: float = 1
+    normalisation: Normalisation | None = None
 
 
 def source(facts: Facts, spec: Benchmark, read: Callable[[], Dataset]) -> Source:
-    """Return the source of *spec* over the data that *read* returns, as flat float32 inputs.
+    """Return the source of *spec* over the data that *read* returns, as flat inputs.
 
     The numbers of samples are the most there can be: a task that has fewer than `train_per_task` gives all it has. Raises
     InputError if the data cannot be cut into its tasks.
     """
 
     def load() -> Stream:
-        return split(read(), spec, digest=facts.data.digest, scale=facts.scale)
+        return split(read(), spec, digest=facts.data.digest)._replace(normalisation=facts.normalisation)
 
     return Source(
         data=facts.data,
@@ -43,6 +43,7 @@ def source(facts: Facts, spec: Benchmark, read: Callable[[], Dataset]) -> Source
         train_samples=at_most(facts.train_samples, spec.train_per_task, spec.tasks),
         test_samples=at_most(facts.test_samples, spec.test_per_task, spec.tasks),
         load=load,
+        value_bytes=4 if facts.normalisation is None else 1,
     )
 
 
@@ -65,7 +66,7 @@ def image_source(images: ImageSet, spec: Benchmark, data: Data | None = None) ->
         images.classes,
         images.train_samples,
         images.test_samples,
-        scale=255,
+        normalisation=PIXELS,
     )
     return source(facts, spec, found.read)
 
@@ -92,7 +93,7 @@ def raw_source(
 
 
 def _raw_stream(found: Origin, spec: Benchmark, normalisation: Normalisation | None) -> Stream:
-    stream = split(found.read(), spec, digest=found.data.digest, is_raw=True)
+    stream = split(found.read(), spec, digest=found.data.digest, is_flat=False)
     if not found.shape.is_bytes:
         return stream
     return stream._replace(normalisation=normalisation or of_samples(stream.train_inputs, stream.tasks[0].train))

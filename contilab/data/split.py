@@ -14,11 +14,11 @@ from contilab.data.selection import Indices, even_quotas, first, held_out, ranks
 from contilab.spec.sections import Benchmark
 
 
-def split(dataset: Dataset, spec: Benchmark, *, digest: str, scale: float = 1, is_raw: bool = False) -> Stream:
+def split(dataset: Dataset, spec: Benchmark, *, digest: str, is_flat: bool = True) -> Stream:
     """Return the stream that *spec* makes of *dataset*.
 
-    *digest*: of the data; it decides, with a sample's index, what is held out. *scale*: inputs are divided by it. Inputs are
-    flattened: the pools have shape [N, features]. *is_raw*: the pools are the inputs themselves, of their own type and shape.
+    *digest*: of the data; it decides, with a sample's index, what is held out. The pools are the inputs themselves, of their
+    own type; *is_flat*: of shape [N, features].
     """
     table = class_table(spec, dataset.classes)
     row_of, task_of = _lookup(table, dataset.classes)
@@ -30,10 +30,10 @@ def split(dataset: Dataset, spec: Benchmark, *, digest: str, scale: float = 1, i
         tested = _limited([test[label] for label in task.classes], test_ranks, spec.test_per_task)
         tasks.append(Task(task.rows, _index(kept), _index(validation), _index(tested), task.classes))
     return Stream(
-        train_inputs=dataset.train_inputs if is_raw else _scaled(dataset.train_inputs, scale),
+        train_inputs=dataset.train_inputs.flatten(1) if is_flat else dataset.train_inputs,
         train_rows=row_of[dataset.train_labels],
         train_tasks=task_of[dataset.train_labels],
-        test_inputs=dataset.test_inputs if is_raw else _scaled(dataset.test_inputs, scale),
+        test_inputs=dataset.test_inputs.flatten(1) if is_flat else dataset.test_inputs,
         test_rows=row_of[dataset.test_labels],
         tasks=tuple(tasks),
         head_rows=head_rows(table),
@@ -72,9 +72,3 @@ def _limited(classes: list[Indices], rank: np.ndarray, total: int | str) -> list
 
 def _index(classes: list[Indices]) -> Tensor:
     return torch.from_numpy(np.sort(np.concatenate(classes)))
-
-
-def _scaled(inputs: Tensor, scale: float) -> Tensor:
-    """Return *inputs* [N, *shape] as float32 [N, features], divided by *scale*."""
-    flat = inputs.flatten(1).to(torch.float32, copy=True)
-    return flat.div_(scale)

@@ -15,6 +15,7 @@ from torch import Tensor
 from contilab.data import labels
 from contilab.data.contract import Dataset, Source
 from contilab.data.digest import digest_of
+from contilab.data.normalisation import Normalisation
 from contilab.data.source import Facts, fixed_source
 from contilab.errors import DataError
 from contilab.spec.entry import Entry
@@ -22,11 +23,13 @@ from contilab.spec.sections import Benchmark, Data
 
 DIGEST = "6fffabcf3a8f805c69c42faf045858d802b9cdcc7b87290669ff8ab0d43f6155"
 FILE = "digits.safetensors"
+SIXTEENTHS = Normalisation(scale=(16.0,))
 
 
 def split_digits(spec: Benchmark, data: Data | None = None) -> Source:
     """Return the source of Split Digits for *spec*; *data*: those of a run that was planned."""
-    facts = Facts(Data(name="digits", digest=DIGEST), features=64, classes=10, train_samples=1442, test_samples=355, scale=16)
+    own = Data(name="digits", digest=DIGEST)
+    facts = Facts(own, features=64, classes=10, train_samples=1442, test_samples=355, normalisation=SIXTEENTHS)
     return fixed_source(facts, spec, lambda: digits(files("contilab.data").joinpath(FILE).read_bytes()), data)
 
 

@@ -55,7 +55,7 @@ def _one_task(spec: Benchmark) -> Benchmark:
 
 def _stream(found: Origin, spec: Benchmark, show: Show) -> Stream:
     dataset = found.read()
-    whole = split(dataset, _one_task(spec), digest=found.data.digest, is_raw=True)
+    whole = split(dataset, _one_task(spec), digest=found.data.digest, is_flat=False)
     (task,) = whole.tasks
     kept = torch.cat([task.train, task.validation]).sort().values
     train_inputs, train_rows = _pool(dataset.train_inputs, whole.train_rows, kept, spec.tasks, show)

@@ -16,8 +16,13 @@ def normalised(
     """
     channels = (-1, *(1 for _ in input_shape[1:]))
     shift, scale = (torch.tensor(each, dtype=dtype, device=device).reshape(channels) for each in normalisation)
+    is_shifted = any(normalisation.shift)
+
+    def normalise(x: Tensor, into: Tensor | None = None) -> Tensor:
+        values = x.to(dtype) if into is None else into.copy_(x)  # new memory, as stored inputs are of another type
+        return (values.sub_(shift) if is_shifted else values).div_(scale)
 
     def forward(params: Params, buffers: Params, x: Tensor) -> Forward:
-        return model.forward(params, buffers, (x.to(dtype) - shift) / scale)
+        return model.forward(params, buffers, normalise(x))
 
-    return model._replace(forward=forward)
+    return model._replace(forward=forward, normalise=normalise)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from contilab.errors import ContilabError, EnvironmentFault, Fault
-from contilab.hardware.threads import wait_briefly
+from contilab.hardware.process import prepare
 from contilab.runner.channel import Channel, Remote
 from contilab.runner.faults import fault_of
 from contilab.runner.logging import configure
@@ -60,7 +60,7 @@ def main() -> None:
         channel.listen(stop.nudge)
         with suppress(OSError):  # where memory runs out the system shall take a worker, which is replaced, and not its parent
             OOM.write_text(OOM_SCORE)
-        wait_briefly()
+        prepare()
         configure(readable=task.is_readable, output=channel, worker=task.number)
         verdict = _worked(task, stop, channel)
         channel.tell("verdict", *verdict)

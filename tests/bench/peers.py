@@ -56,7 +56,7 @@ def plain(method, seeds):
 
     torch.set_num_threads(int(os.environ.get("NT", os.cpu_count() or 1)))
     stream = ENTRY.make(Benchmark(name="split_fmnist", scenario="class", validation=0.0)).load()
-    inputs, test = stream.train_inputs.flatten(1), stream.test_inputs.flatten(1)
+    inputs, test = (stream.normalisation.apply(pool) for pool in (stream.train_inputs, stream.test_inputs))
     train = [(inputs[task.train], stream.train_rows[task.train]) for task in stream.tasks]
     tests = [(test[task.test], stream.test_rows[task.test]) for task in stream.tasks]
     with Neighbours() as others:

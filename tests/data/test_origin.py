@@ -153,7 +153,9 @@ class TestImageSets:
         made = source(split_mnist)
 
         assert made.data == Data(name="mnist (not the published files)", digest=digest)
-        assert torch.equal(made.load().train_inputs, inputs[:40].flatten(1).float() / 255)
+        stream = made.load()
+        assert stream.normalisation is not None
+        assert torch.equal(stream.normalisation.apply(stream.train_inputs), inputs[:40].flatten(1).float() / 255)
         assert source(split_mnist, Data(name="mnist", digest=MNIST.digest)).data.digest == MNIST.digest
 
 

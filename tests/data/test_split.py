@@ -201,23 +201,14 @@ class TestRows:
 class TestInputs:
     """The pools of inputs."""
 
-    def test_are_scaled_and_flat(self) -> None:
-        """Inputs are divided by the scale in float32 and flattened; the data set is left as it was."""
+    def test_are_flat_and_stay_as_they_are_stored(self) -> None:
+        """Inputs are flattened and keep their type, so bytes stay bytes."""
         data = dataset(10)
 
-        made = split(data, Benchmark(name="numbered", scenario="class"), digest="d", scale=255)
+        made = split(data, Benchmark(name="numbered", scenario="class"), digest="d")
 
-        assert torch.equal(made.train_inputs, data.train_inputs.reshape(-1, 4).float() / 255)
-        assert made.train_inputs.dtype == torch.float32
-        assert int(data.train_inputs.max()) == 229
-
-    def test_float_inputs_are_not_changed(self) -> None:
-        """Scaling never writes into the inputs of the data set, even if they are float32 already."""
-        data = dataset(4)._replace(train_inputs=torch.ones(92, 4))
-
-        split(data, Benchmark(name="numbered", scenario="class", tasks=2), digest="d", scale=2)
-
-        assert torch.equal(data.train_inputs, torch.ones(92, 4))
+        assert torch.equal(made.train_inputs, data.train_inputs.reshape(-1, 4))
+        assert made.train_inputs.dtype == data.train_inputs.dtype
 
     def test_labels_of_test_data_change_nothing_in_training(self) -> None:
         """Training parts and inputs are the same whatever the test data are."""
@@ -225,7 +216,7 @@ class TestInputs:
         other = data._replace(test_inputs=data.test_inputs + 5, test_labels=data.test_labels.flip(0))
         spec = Benchmark(name="numbered", scenario="class")
 
-        first, second = split(data, spec, digest="d", scale=255), split(other, spec, digest="d", scale=255)
+        first, second = split(data, spec, digest="d"), split(other, spec, digest="d")
 
         assert torch.equal(first.train_inputs, second.train_inputs)
         assert [task.train.tolist() for task in first.tasks] == [task.train.tolist() for task in second.tasks]

@@ -18,7 +18,7 @@ def stored(make):
     return stream._replace(**pools, normalisation=CONSTANTS), stream._replace(**floats)
 
 
-@pytest.mark.parametrize("way", ["loop", "vmap"])
+@pytest.mark.parametrize("way", ["loop", "vmap", "batched"])
 @pytest.mark.parametrize("method", ["derpp", "ewc", "lwf", "icarl", "agem"])
 class TestNormalised:
     """Training, replay, importances, teachers, exemplars and exams."""

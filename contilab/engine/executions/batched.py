@@ -85,7 +85,7 @@ class _Steps:
     def by_folding(self, folding: Folding) -> list[Tensor]:
         """Return the losses [E] of steps whose gradients are part of the update."""
         members, losses = self._members, []
-        layered = Layered(self._learner.model.chain, members.params, len(self._lines[0].samples) // len(members.stored))
+        layered = Layered(self._learner.model, members.params, len(self._lines[0].samples) // len(members.stored))
         for step, line in enumerate(self._lines):
             x = self._gathered(line.samples)
             logits = layered.forward(x)

@@ -29,7 +29,7 @@ def _by_hand(model: Model, params: Params) -> Gradients:
     def gradients(_params: Params, x: Tensor, judge: JudgeOne) -> Params:
         batch = x.shape[1]
         if batch not in layered:
-            layered[batch] = Layered(model.chain, params, batch)
+            layered[batch] = Layered(model, params, batch)
         layered[batch].gradients(judge(layered[batch].forward(x)), grads)
         return grads
 

@@ -1,0 +1,34 @@
+"""What a process that trains sets up before it imports torch: how its idle threads wait, and what it does with freed memory."""
+
+import ctypes
+import os
+from collections.abc import Mapping
+
+from contilab.hardware.threads import wait_briefly
+
+# Parameters of glibc's mallopt(3), by the variables with which a user sets them.
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
+KEPT = {
+    "MALLOC_MMAP_THRESHOLD_": (MMAP_THRESHOLD, 32 * 2**20),  # the most that it takes
+    "MALLOC_TRIM_THRESHOLD_": (TRIM_THRESHOLD, 256 * 2**20),  # chosen: the tensors of a few steps
+}
+
+
+def prepare() -> None:
+    """Set this process up for training; the user's own variables win."""
+    wait_briefly()
+    keep_freed_memory()
+
+
+def keep_freed_memory(environ: Mapping[str, str] = os.environ) -> bool:
+    """Let the C library keep up to 256 MiB of freed memory for what is asked for next; return whether it does.
+
+    By default it gives blocks above 128 KiB back to the system at once, and each step asks for its tensors anew, page by page.
+    Measured on two Xeon cores, fp32, batch 32: eight MLPs 2x400 batched 95,100 and 98,500 samples/s, vmapped ResNets 262 and
+    283, their loop 516 and 536. Of C libraries only glibc has this.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    taken = [mallopt(*setting) for name, setting in KEPT.items() if name not in environ]
+    return all(one == 1 for one in taken)
