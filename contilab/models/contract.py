@@ -30,7 +30,9 @@ class Model(NamedTuple):
     is_convolutional: one member alone gains from channels_last; see `layout`. takes_members: forward takes E members as well,
     every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C]. chain: of a
     model that is nothing but linear layers with ReLU between them, on flattened inputs, their names in order; the parameters of
-    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none.
+    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none. normalise(x, into=None): of a model that takes
+    inputs as they are stored, what its forward does to them first, in new memory or *into* a tensor; for who computes a chain
+    without forward.
     """
 
     table: dict[str, Uniform]
@@ -39,3 +41,4 @@ class Model(NamedTuple):
     is_convolutional: bool = False
     takes_members: bool = False
     chain: tuple[str, ...] = ()
+    normalise: Callable[..., Tensor] | None = None
