@@ -127,9 +127,13 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
     return {name: torch.stack([grads[name] for grads in found]) for name in member.params} if found else {}
 
 
-def make_move(learner: Learner) -> Move:
-    """Return the second half of a step: what is made of it. It owns its gradients and may write into them."""
+def make_move(learner: Learner, *, is_alone: bool = False) -> Move:
+    """Return the second half of a step: what is made of it. It owns its gradients and may write into them.
+
+    *is_alone*: it is neither vmapped nor compiled.
+    """
     strategy, optimiser = learner.strategy, learner.optimiser
+    update = optimiser.alone if is_alone and optimiser.alone is not None else optimiser.update
 
     def move(lesson: Lesson, member: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
         params, optimiser_state, state, stored = member
@@ -146,7 +150,7 @@ def make_move(learner: Learner) -> Move:
             grads = strategy.project(state, grads, learned.references)
         if optimiser.clip_norm is not None:
             grads = clip(grads, optimiser.clip_norm)
-        params, optimiser_state = optimiser.update(params, grads, optimiser_state)
+        params, optimiser_state = update(params, grads, optimiser_state)
         if strategy.after_step is not None:
             state = strategy.after_step(state, StepEnd(before, params, learned.grads))
         for slots in draw.keep:

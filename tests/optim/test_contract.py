@@ -143,3 +143,53 @@ class TestOptimiser:
         clipped = type(settings)(clip_norm=0.5)
 
         assert (built(name, settings).clip_norm, built(name, clipped).clip_norm) == (None, 0.5)
+
+
+@pytest.mark.parametrize(("name", "settings"), [case for case in cases() if built(*case.values).alone is not None])
+class TestAlone:
+    """The form for one member under no transform."""
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_equals_the_update_but_for_rounding(self, name, settings, dtype):
+        """Twenty steps end where those of `update` end, to a few units in the last place."""
+        optimiser = built(name, settings)
+
+        def ended(update):
+            params = {key: value.to(dtype) for key, value in tensors(0).items()}
+            state = optimiser.init(pytree.tree_map(torch.clone, params), values_of(settings))
+            for step in range(20):
+                gradients = {key: value.to(dtype) for key, value in tensors(100 + step).items()}
+                params, state = update(params, gradients, state)
+            return params, state
+
+        alone, together = ended(optimiser.alone), ended(optimiser.update)
+
+        rounding = 40 * torch.finfo(dtype).eps
+        torch.testing.assert_close(pytree.tree_leaves(alone), pytree.tree_leaves(together), rtol=rounding, atol=rounding)
+
+    def test_views_of_a_stack_get_the_bits_of_single_members(self, name, settings):
+        """A member that is a slice of a stack gets the bits that it gets as tensors of its own, and its neighbours keep theirs."""
+        optimiser = built(name, settings)
+        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + seed))) for seed in range(3)]
+        whole = stacked(members)
+        own = pytree.tree_map(torch.clone, members[1])
+        params, state = pytree.tree_map(lambda leaf: leaf[1], whole)
+
+        moved, expected = run(optimiser.alone, params, state), run(optimiser.alone, *own)
+
+        assert_equal(expected, moved)
+        for place in (0, 2):
+            assert_equal(members[place], pytree.tree_map(lambda leaf, at=place: leaf[at], whole))
+
+    def test_gradients_may_lie_otherwise(self, name, settings):
+        """A kernel in channels_last takes a gradient in the usual order as it takes one that lies like itself."""
+        optimiser = built(name, settings)
+        generator = torch.Generator().manual_seed(1)
+        kernel, gradient = (torch.randn(4, 3, 3, 3, generator=generator) for _ in range(2))
+        ends = []
+        for grad in (gradient.clone(), gradient.clone(memory_format=torch.channels_last)):
+            params = {"w": kernel.clone(memory_format=torch.channels_last)}
+            moved, _ = optimiser.alone(params, {"w": grad}, optimiser.init(params, values_of(settings)))
+            ends.append(moved["w"].contiguous())
+
+        assert torch.equal(*ends)

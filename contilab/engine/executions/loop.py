@@ -24,7 +24,7 @@ def loop(learner: Learner) -> Execution:
     """Return the member loop."""
     is_convolutional = learner.model.is_convolutional
     learner = learner._replace(model=channels_last(learner.model))
-    learn, move = make_learn(learner, gradient), make_move(learner)
+    learn, move = make_learn(learner, gradient), make_move(learner, is_alone=True)
 
     def step(lesson: Lesson, member: MemberState, draw: Draw) -> tuple[MemberState, Tensor]:
         learned = learn(lesson, member, draw)

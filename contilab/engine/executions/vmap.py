@@ -38,7 +38,7 @@ def vmap(learner: Learner) -> Execution:
 
 def mover(learner: Learner) -> Move:
     """Return the second half of a step for stacked members, in the form that is fast on their device; it writes into them."""
-    alone = one_by_one(make_move(learner))
+    alone = one_by_one(make_move(learner, is_alone=True))
     together = torch.func.vmap(make_move(learner), in_dims=(None, 0, 0, 0))
 
     def move(lesson: Lesson, members: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
