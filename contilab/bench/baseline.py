@@ -25,7 +25,7 @@ class OneAtATime:
         [member, *_] = initial_members(setup._replace(runs=setup.runs[:1]))
         self._model = channels_last(_as_published(setup))
         self._params = {name: value.requires_grad_() for name, value in lay_out(member.params).items()}
-        self._inputs, self._rows = _normalised(setup.stream), setup.stream.train_rows
+        self.inputs, self._rows = _normalised(setup.stream), setup.stream.train_rows
         self._optimiser = torch.optim.SGD(self._params.values(), lr=LR)
         self._batch = setup.shared.train.batch
         self._order = torch.empty(0, dtype=torch.int64)
@@ -45,7 +45,7 @@ class OneAtATime:
             self._order = torch.randperm(len(self._rows), device=self._rows.device)
         index, self._order = self._order[: self._batch], self._order[self._batch :]
         self._optimiser.zero_grad()
-        loss = cross_entropy(self._model.forward(self._params, {}, self._inputs[index]).logits, self._rows[index])
+        loss = cross_entropy(self._model.forward(self._params, {}, self.inputs[index]).logits, self._rows[index])
         loss.backward()  # type: ignore[no-untyped-call]  # torch's
         self._optimiser.step()
         return loss

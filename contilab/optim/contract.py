@@ -36,8 +36,8 @@ class Optimiser(NamedTuple):
     their tensors, gradients included, and return those of params and state; the engine never uses the old ones again. The
     arithmetic is elementwise, without fused multiply-add, so one member's bits do not depend on the others. clip_norm: the
     engine scales each member's whole gradient to at most this norm before *update*; None leaves it as it is.
-    alone(params, grads, state) -> what *update* returns, where the tensors are one member's own and under no transform: a form that
-    may call what cannot be vmapped or compiled. *update* may round otherwise.
+    alone(params, grads, state) -> what *update* returns, for one member whose tensors are under no transform: a form that may
+    call what cannot be vmapped or compiled. *update* may round otherwise.
     fold(params, state) -> how the same update folds into products; also of stacked members. *update* may round otherwise.
     """
 

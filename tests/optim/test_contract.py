@@ -168,7 +168,7 @@ class TestAlone:
         torch.testing.assert_close(pytree.tree_leaves(alone), pytree.tree_leaves(together), rtol=rounding, atol=rounding)
 
     def test_views_of_a_stack_get_the_bits_of_single_members(self, name, settings):
-        """A member that is a slice of a stack gets the bits that it gets as tensors of its own, and its neighbours keep theirs."""
+        """A member that is a slice of a stack gets the bits that it gets as its own tensors; its neighbours keep theirs."""
         optimiser = built(name, settings)
         members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + seed))) for seed in range(3)]
         whole = stacked(members)
