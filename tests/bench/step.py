@@ -96,8 +96,8 @@ def compare(asked, batch):
     best = max(middle[size] for size in products)
     bound = best / flops_per_sample(setup)
     sys.stdout.write(
-        f"{asked.members} x {asked.model}, batch {batch}, {asked.method}, {torch.get_num_threads()} threads: GEMM {best / 1e9:.0f} "
-        f"GFLOP/s, {flops_per_sample(setup) / 1e6:.3f} MFLOP per sample; others used {others.cores:.2f} cores\n"
+        f"{asked.members} x {asked.model}, batch {batch}, {asked.method}, {torch.get_num_threads()} threads: "
+        f"GEMM {best / 1e9:.0f} GFLOP/s, {flops_per_sample(setup) / 1e6:.3f} MFLOP per sample; others used {others.cores:.2f} cores\n"
     )
     for name in speeds:
         ratios = [f"{middle[name] / middle[other]:5.2f} x {other}" for other in ("by hand", "plain vmap") if other in middle]
