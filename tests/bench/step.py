@@ -94,15 +94,15 @@ def compare(asked, batch):
                 found[name].append(speed(asked.seconds))
     middle = {name: statistics.median(values) for name, values in found.items()}
     best = max(middle[size] for size in products)
-    bound = best / flops_per_sample(setup)
+    flops, threads = flops_per_sample(setup), torch.get_num_threads()
     sys.stdout.write(
-        f"{asked.members} x {asked.model}, batch {batch}, {asked.method}, {torch.get_num_threads()} threads: "
-        f"GEMM {best / 1e9:.0f} GFLOP/s, {flops_per_sample(setup) / 1e6:.3f} MFLOP per sample; others used {others.cores:.2f} cores\n"
+        f"{asked.members} x {asked.model}, batch {batch}, {asked.method}, {threads} threads: GEMM {best / 1e9:.0f} GFLOP/s, "
+        f"{flops / 1e6:.3f} MFLOP per sample; others used {others.cores:.2f} cores\n"
     )
     for name in speeds:
         ratios = [f"{middle[name] / middle[other]:5.2f} x {other}" for other in ("by hand", "plain vmap") if other in middle]
         spread = (max(found[name]) - min(found[name])) / middle[name]
-        share = 100 * middle[name] / bound
+        share = 100 * middle[name] * flops / best
         sys.stdout.write(
             f"  {name:16} {middle[name]:9.0f}/s {share:5.1f} % of GEMM  {'  '.join(ratios)}  spread {spread:.2f}\n"
         )
