@@ -9,6 +9,7 @@ Shapes: E members, S steps of a chunk, B samples per step, R replayed samples, K
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from contilab.engine import streams
+from contilab.engine.augmentation import PLAIN, Augmentation
 from contilab.engine.memory.entries import Floats, Integers
 from contilab.engine.memory.looks import Found, Look, look_through, of_each_earlier_task, of_earlier_tasks, replayed
 from contilab.engine.memory.memories import Memories
@@ -26,11 +28,15 @@ from contilab.engine.schedule import BLOCK, Chunk, Schedule
 
 
 class Replay(NamedTuple):
-    """One draw from memory; weight is 0 for padding. *slots*: where the logits of the entries lie, if memory keeps any."""
+    """One draw from memory; weight is 0 for padding. *slots*: where the logits of the entries lie, if memory keeps any.
+
+    *views*: how each sample is shown, see `augmentation`; none where all are shown as they are.
+    """
 
     samples: Tensor  # [R] int64, their indices
     weight: Tensor  # [R] float
     slots: tuple[Tensor, ...] = ()  # one [R] int64, or none
+    views: tuple[Tensor, ...] = ()  # one [R, 3] int64, or none
 
 
 class Draw(NamedTuple):
@@ -40,6 +46,7 @@ class Draw(NamedTuple):
     replay: dict[str, Replay]
     keep: tuple[Tensor, ...] = ()  # one [B] int64, the slot that the logits of each sample take; or none
     references: tuple[Replay, ...] = ()  # one, samples and weight [K, Q]; or none
+    views: tuple[Tensor, ...] = ()  # one [B, 3] int64, how each current sample is shown; or none
 
 
 def unbind(draws: Draw) -> list[Draw]:
@@ -50,12 +57,14 @@ def unbind(draws: Draw) -> list[Draw]:
     replays = {name: _unbound(replay) for name, replay in draws.replay.items()}
     keeps = [slots.unbind() for slots in draws.keep]
     references = [_unbound(reference) for reference in draws.references]
+    views = [own.unbind() for own in draws.views]
     return [
         Draw(
             current,
             {name: parts[place] for name, parts in replays.items()},
             tuple(keep[place] for keep in keeps),
             tuple(parts[place] for parts in references),
+            tuple(own[place] for own in views),
         )
         for place, current in enumerate(draws.current.unbind())
     ]
@@ -63,9 +72,13 @@ def unbind(draws: Draw) -> list[Draw]:
 
 def _unbound(replay: Replay) -> list[Replay]:
     pairs = zip(replay.samples.unbind(), replay.weight.unbind(), strict=True)
-    if not replay.slots:
+    if not (replay.slots or replay.views):
         return [Replay(*pair) for pair in pairs]
-    return [Replay(*pair, (slots,)) for pair, slots in zip(pairs, replay.slots[0].unbind(), strict=True)]
+    slots, views = ([value.unbind() for value in values] for values in (replay.slots, replay.views))
+    return [
+        Replay(*pair, tuple(own[place] for own in slots), tuple(own[place] for own in views))
+        for place, pair in enumerate(pairs)
+    ]
 
 
 class Stage(NamedTuple):
@@ -91,13 +104,22 @@ class Stage(NamedTuple):
 class Draws:
     """The draws of the members *seeds*; the same numbers for a member in any company."""
 
-    def __init__(self, seeds: Sequence[int], plan: MemoryPlan, *, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        plan: MemoryPlan,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        augmentation: Augmentation = PLAIN,
+    ) -> None:
         self.seeds = tuple(seeds)
         self.plan = plan
         self.device = device
         self.dtype = dtype
+        self.augmentation = augmentation
         self._orders = lru_cache(maxsize=1)(self._draw_orders)
-        self._block = lru_cache(maxsize=2 + len(plan.names))(self._draw_block)
+        self._block = lru_cache(maxsize=4 + 2 * len(plan.names))(self._draw_block)
 
     def chunk(self, stage: Stage, chunk: Chunk, memory: Memories) -> Draw:
         """Return the draws of the steps of *chunk*, tensors [S, E, ...] on the device; *memory* goes on to the end of it."""
@@ -118,12 +140,14 @@ class Draws:
             memory.count_offered(current)
         for own in found:
             memory.count_replayed(own.counts)
-        replays = [self._replay(own) for own in found]
+        names = [*self.plan.names, streams.REFERENCE]
+        replays = [self._replay(own, name, stage, chunk) for own, name in zip(found, names, strict=False)]
         return Draw(
             self._to_device(current),
             dict(zip(self.plan.names, replays, strict=False)),
             (self._to_device(slots),) if slots is not None and self.plan.keeps_logits else (),
             tuple(replays[len(self.plan.names) :]),
+            self._views("current", stage, chunk, (chunk.batch,), width=stage.schedule.batch),
         )
 
     def offer_all(self, stage: Stage, memory: Memories) -> None:
@@ -164,10 +188,18 @@ class Draws:
     def _offer_numbers(self, stage: Stage, chunk: Chunk) -> Floats:
         return self._uniform(streams.RESERVOIR, stage, chunk, stage.schedule.batch)[..., : chunk.batch]
 
-    def _replay(self, found: Found) -> Replay:
+    def _replay(self, found: Found, name: str, stage: Stage, chunk: Chunk) -> Replay:
         weight = torch.from_numpy(found.counts).to(self.device, self.dtype).transpose(0, 1)
         slots = (self._to_device(found.slots),) if self.plan.keeps_logits else ()
-        return Replay(self._to_device(found.samples), weight, slots)
+        shape = found.samples.shape[2:]
+        return Replay(self._to_device(found.samples), weight, slots, self._views(name, stage, chunk, shape, width=prod(shape)))
+
+    def _views(self, name: str, stage: Stage, chunk: Chunk, shape: tuple[int, ...], *, width: int) -> tuple[Tensor, ...]:
+        """Return how the samples [S, E, *shape] of the batches *name* are shown; *width*: samples of its largest batch."""
+        if self.augmentation.views == 1:
+            return ()
+        uniform = self._uniform(f"{streams.AUGMENT}.{name}", stage, chunk, width)[..., : prod(shape)]
+        return (self._to_device(self.augmentation.drawn(uniform.reshape(*uniform.shape[:2], *shape))),)
 
     def _uniform(self, purpose: str, stage: Stage, chunk: Chunk, width: int) -> Floats:
         block, first = divmod(chunk.first, BLOCK)

@@ -9,6 +9,7 @@ from torch.utils import _pytree as pytree
 from contilab import catalog
 from contilab.data.contract import Source, Stream
 from contilab.engine import masks
+from contilab.engine.augmentation import Augmentation, augmentation
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, clone, initial_params
 from contilab.engine.memory.entries import no_entries
@@ -34,6 +35,7 @@ class Setup(NamedTuple):
     stages: tuple[Stage, ...]
     device: torch.device
     dtype: torch.dtype
+    augmentation: Augmentation
 
     @property
     def shared(self) -> Run:
@@ -83,14 +85,14 @@ def _optim(run: Run, strategy: Strategy) -> Plugin:
 def prepare(
     runs: Sequence[Run], learner: Learner, stream: Stream, *, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Setup:
-    """Return the setup of *runs*; moves the *stream* to the device."""
-    run = runs[0]
+    """Return the setup of *runs*; moves the *stream* to the device. Raises InputError if its inputs cannot be augmented."""
+    run, shape = runs[0], tuple(stream.train_inputs.shape[1:])
     plan = _memory_plan(run, learner, stream)
+    views = augmentation(run.train.augment, shape)
     if stream.normalisation is not None:
-        shape = tuple(stream.train_inputs.shape[1:])
         learner = learner._replace(model=normalised(learner.model, stream.normalisation, shape, device=device, dtype=dtype))
     planned = stages(run.train, stream, learner.strategy, plan)
-    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype)
+    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype, views)
 
 
 def initial_members(setup: Setup) -> list[MemberState]:

@@ -1,19 +1,20 @@
 """The training step of one member, in the order in which it is executed.
 
-Gather B and what was drawn from memory; loss and gradient; gradient transform; parameter update; keep logits of B. What memory
-holds is worked out before the step (see `draws`), so no sample is replayed in the step in which it arrives. The step has two
-halves, because ensembles gain from different forms of them: `learn`, where the arithmetic is products of matrices, and `move`,
-where it is elementwise and as fast as memory is. See `executions`.
+Gather B and what was drawn from memory, augmented; loss and gradient; gradient transform; parameter update; keep logits of B.
+What memory holds is worked out before the step (see `draws`), so no sample is replayed in the step in which it arrives. A step
+has two halves, because ensembles gain from different forms of them: `learn`, where the arithmetic is products of matrices, and
+`move`, where it is elementwise and as fast as memory is. See `executions`.
 
 Shapes, without member axis: B current samples, R of one draw from memory, C head rows, T tasks, N samples of the training pool.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from contilab.engine.augmentation import shown
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, clone
 from contilab.models.contract import Model, Params
@@ -63,7 +64,8 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
 
     def learn(lesson: Lesson, member: MemberState, draw: Draw) -> Learned:
         index = torch.cat([draw.current, *(replay.samples for replay in draw.replay.values())])
-        x, row, mask = lesson.inputs[index], lesson.rows[index], lesson.masks[lesson.tasks[index]]
+        x = inputs_of(lesson, index, [draw.views, *(replay.views for replay in draw.replay.values())])
+        row, mask = lesson.rows[index], lesson.masks[lesson.tasks[index]]
         parts = extras(learner, lesson, member, draw, x)
 
         def loss(params: Params) -> tuple[Tensor, Tensor]:
@@ -75,6 +77,13 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
         return Learned(grads, value, logits, _references(learner, lesson, member, draw, gradient))
 
     return learn
+
+
+def inputs_of(lesson: Lesson, index: Tensor, views: Sequence[tuple[Tensor, ...]]) -> Tensor:
+    """Return the inputs of the samples *index* [B] as the *views* of their batches, which lie one after the other, say."""
+    x = lesson.inputs[index]
+    parts = [part for own in views for part in own]
+    return shown(x, torch.cat(parts)) if parts else x
 
 
 class Extra(NamedTuple):
@@ -111,8 +120,9 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
     """Return the gradients of the mean cross entropy of each reference batch, [K, *shape] by name."""
     found: list[Params] = []
     for reference in draw.references:
-        for index, weight in zip(reference.samples.unbind(), reference.weight.unbind(), strict=True):
-            x, row, mask = lesson.inputs[index], lesson.rows[index], lesson.masks[lesson.tasks[index]]
+        for place, (index, weight) in enumerate(zip(reference.samples.unbind(), reference.weight.unbind(), strict=True)):
+            x = inputs_of(lesson, index, [tuple(views[place] for views in reference.views)])
+            row, mask = lesson.rows[index], lesson.masks[lesson.tasks[index]]
 
             def loss(
                 params: Params, x: Tensor = x, row: Tensor = row, mask: Tensor = mask, weight: Tensor = weight

@@ -17,6 +17,7 @@ WEIGHTS = "weights"  # with the name of the parameter
 REPLAY = "replay"  # with the name of the draw; per block of steps
 RESERVOIR = "reservoir"  # per block of steps
 REFERENCE = "reference"  # per block of steps: one number for each slot
+AUGMENT = "augment"  # with the name of the batch; per block of steps: one number for each sample
 OFFER = "offer"  # per task: the order in which all of its samples are offered at once
 OFFER_DRAW = "offer.draw"  # per task: one number for each of them
 IMPORTANCE = "importance"  # per task: which samples

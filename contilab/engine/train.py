@@ -68,7 +68,13 @@ def train_group(
     *named*: the circumstances that snapshots name.
     """
     standing = _beginning(setup, watch) if resume is None else unpack(setup, resume)
-    draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
+    draws = Draws(
+        [run.seed for run in setup.runs],
+        setup.plan,
+        device=setup.device,
+        dtype=setup.dtype,
+        augmentation=setup.augmentation,
+    )
     session = Session(setup, make(setup.learner), draws, watch)
     keeper = _Keeper(setup, watch, named or {}, step_of(setup, standing))
     if resume is not None:

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from contilab.data.contract import Source
+from contilab.engine.augmentation import augmentation
 from contilab.errors import Fault, InputError, ManifestError, UsageError
 from contilab.hardware.device import check_device
 from contilab.manifest.menu import Menu
@@ -31,11 +32,12 @@ class Expanded(NamedTuple):
 def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
     """Return the cells and runs of *resolved*; *place* is the manifest's name in messages.
 
-    Raises ManifestError with every benchmark that its data do not allow, every word that names no device, and every model that
-    cannot be built for its benchmark.
+    Raises ManifestError with every benchmark that its data do not allow, every word that names no device, every model that
+    cannot be built for its benchmark, and every augmentation of inputs that are no pictures.
     """
     sources, faults = _sources(resolved, menu, place)
-    if faults := [*faults, *_devices(resolved, place), *_models(resolved, menu, sources, place)]:
+    faults += [*_devices(resolved, place), *_models(resolved, menu, sources, place), *_augmentations(resolved, sources, place)]
+    if faults:
         raise ManifestError(faults)
     cells: list[Cell] = []
     runs: dict[str, Run] = {}
@@ -92,6 +94,21 @@ def _models(resolved: Resolved, menu: Menu, sources: Mapping[Benchmark, Source],
         except InputError as error:
             told = [Fault(f"{place}: {fault.place} of preset {preset}", fault.problem, fault.hint) for fault in error.faults]
             faults |= dict.fromkeys(told)
+    return list(faults)
+
+
+def _augmentations(resolved: Resolved, sources: Mapping[Benchmark, Source], place: str) -> list[Fault]:
+    """Return the faults of augmentations that cannot be done with the inputs of their benchmark."""
+    faults: dict[Fault, None] = {}
+    for cell in resolved.cells:
+        source = sources.get(_benchmark(cell))
+        if source is None:
+            continue
+        try:
+            augmentation(cell.settings["train"]["augment"], source.input_shape)
+        except InputError as error:
+            (fault,) = error.faults
+            faults[Fault(f"{place}: {fault.place} of preset {cell.preset}", fault.problem, fault.hint)] = None
     return list(faults)
 
 

@@ -70,7 +70,10 @@ class Train:
     epochs: Annotated[Annotated[int, Ge(1)] | None, Doc("passes over each task")] = None
     steps: Annotated[Annotated[int, Ge(1)] | None, Doc("steps per task")] = None
     batch: Annotated[int, Ge(1), Doc("samples per step")] = 64
-    augment: Annotated[Literal["none"], Doc("random changes of the inputs")] = "none"
+    augment: Annotated[
+        Literal["none", "crop", "flip", "crop_flip"],
+        Doc("pictures are learned moved by up to 4 pixels, mirrored, or both, by a draw of each member"),
+    ] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)

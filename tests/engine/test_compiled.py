@@ -36,9 +36,9 @@ def _own_graphs(monkeypatch, tmp_path):
     torch._dynamo.reset()
 
 
-def trained(make, form, method="naive", *, log=None, model=("mlp", {}), stream=None):
+def trained(make, form, method="naive", *, log=None, model=("mlp", {}), stream=None, augment="none"):
     """Return parameters after 21 float64 steps, compiled or (form None) by the loop; two graph shapes in each stage."""
-    runs = [make.run(seed, method, model=model, train=Train(steps=7, batch=16)) for seed in range(2)]
+    runs = [make.run(seed, method, model=model, train=Train(steps=7, batch=16, augment=augment)) for seed in range(2)]
     setup = make.setup(runs, stream, torch.float64)
     watch = silent() if log is None else silent()._replace(log=log)
     if form is None:
@@ -78,6 +78,18 @@ class TestCompiled:
         compiled = trained(make, form, log=lambda event, **_facts: events.append(event), **images)
 
         assert largest_gap(compiled, trained(make, None, **images)) < 1e-9
+        assert "compile_failed" not in events
+
+    @pytest.mark.slow
+    @needs_compiler
+    @every_form
+    def test_augmented_steps_equal_the_loop(self, make, form):
+        """So they do with pictures that are shown moved and mirrored, current and replayed ones."""
+        settings = {"model": ("convnet", {}), "stream": make.stream((18, 18), test=3, shape=(1, 8, 8)), "augment": "crop_flip"}
+        events = []
+        compiled = trained(make, form, "derpp", log=lambda event, **_facts: events.append(event), **settings)
+
+        assert largest_gap(compiled, trained(make, None, "derpp", **settings)) < 1e-9
         assert "compile_failed" not in events
 
 

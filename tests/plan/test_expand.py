@@ -50,6 +50,16 @@ class TestRuns:
 
         assert (run.data.name, len(run.data.digest)) == ("mnist", 64)
 
+    def test_flat_inputs_are_not_augmented(self) -> None:
+        """To augment inputs that are no pictures is a fault of the manifest, each benchmark once, with the way out."""
+        with pytest.raises(ManifestError) as raised:
+            _expanded('[overrides]\n"train.augment" = "flip"')
+        (fault,) = raised.value.faults
+
+        assert fault.place == "m.toml: train.augment of preset synthetic_class"
+        assert fault.problem == '"flip" moves pixels of pictures, and the inputs of this benchmark have shape [20]'
+        assert fault.hint
+
     def test_stored_form(self) -> None:
         """A run that went through JSON has the same address."""
         for rid, run in _expanded().runs.items():

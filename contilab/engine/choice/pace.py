@@ -39,7 +39,13 @@ class Pace:
     ) -> None:
         self._setup = setup
         self._execution = make(setup.learner)
-        self._draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
+        self._draws = Draws(
+            [run.seed for run in setup.runs],
+            setup.plan,
+            device=setup.device,
+            dtype=setup.dtype,
+            augmentation=setup.augmentation,
+        )
         self._stage = setup.stages[0]
         self._lesson = setup.lesson(self._stage)
         self._ensemble = self._execution.gather(members or initial_members(setup))

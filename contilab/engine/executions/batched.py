@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from contilab.engine.augmentation import shown
 from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, clone, unstack
 from contilab.engine.executions.blocks import draws_of_blocks, in_blocks
@@ -87,7 +88,7 @@ class _Steps:
         members, losses = self._members, []
         layered = Layered(self._learner.model, members.params, len(self._lines[0].samples) // len(members.stored))
         for step, line in enumerate(self._lines):
-            x = self._gathered(line.samples)
+            x = self._gathered(line.samples, line.views)
             logits = layered.forward(x)
             d, loss = self._judges(step, logits, self._changing(line, x))
             layered.descend(d, folding)
@@ -109,7 +110,7 @@ class _Steps:
         return losses
 
     def _learned(self, step: int, line: Line, gradients: Gradients) -> Learned:
-        x = self._gathered(line.samples)
+        x = self._gathered(line.samples, line.views)
         found: dict[str, Tensor] = {}
 
         def judge(logits: Tensor) -> Tensor:
@@ -129,7 +130,7 @@ class _Steps:
         count = len(references.samples) // len(self._lines)
         found = []
         for place in range(step * count, (step + 1) * count):
-            x = self._gathered(references.samples[place])
+            x = self._gathered(references.samples[place], references.views[place])
             found.append(clone(gradients(self._members.params, x, partial(_judged, judges, place))))
         return {name: torch.stack([grads[name] for grads in found], dim=1) for name in self._members.params}
 
@@ -144,9 +145,14 @@ class _Steps:
         stored = {name: self._members.stored.take_along_dim(slots, dim=1) for name, slots in line.slots.items()}
         return Changing(self._members.strategy, stored, teacher)
 
-    def _gathered(self, samples: Tensor) -> Tensor:
-        """Return the inputs of *samples* [E * B], [E, B, *shape]; index_select takes a third of the time of indexing."""
+    def _gathered(self, samples: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Return the inputs of *samples* [E * B] as *views* say, [E, B, *shape].
+
+        index_select takes a third of the time of indexing.
+        """
         x = self._lesson.inputs.index_select(0, samples)
+        for own in views:
+            x = shown(x, own)
         return x.view(len(self._members.stored), -1, *x.shape[1:])
 
 

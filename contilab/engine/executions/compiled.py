@@ -149,7 +149,7 @@ def _bounded(lesson: Lesson) -> Lesson:
 
 def _dynamic(draw: Draw) -> Draw:
     """Mark the samples of a batch as an axis of any length."""
-    for value in (draw.current, *draw.keep):
+    for value in (draw.current, *draw.keep, *draw.views):
         torch._dynamo.maybe_mark_dynamic(value, 0)  # noqa: SLF001  torch's public name
     return draw
 
