@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from contilab import catalog
+from contilab.engine.choice.pace import Pace
 from contilab.engine.closing import end_of_task
 from contilab.engine.draws import Draws
 from contilab.engine.ensemble import initial_params, stack
@@ -14,6 +15,7 @@ from contilab.engine.executions import vmap as execution
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.folding import folding_of
 from contilab.engine.executions.loop import loop
+from contilab.engine.executions.recorded import recorded
 from contilab.engine.setup import initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.step import make_move
@@ -319,3 +321,26 @@ def largest_relative_gap(some, others):
     """Return the largest difference per parameter, as a fraction of its largest entry."""
     pairs = [(a[name], b[name]) for a, b in zip(some, others, strict=True) for name in a]
     return max(np.abs(a - b).max() / np.abs(a).max() for a, b in pairs)
+
+
+class TestRecordings:
+    """Losses that are written down as plain operations."""
+
+    @pytest.mark.parametrize("method", ["naive", "er", "derpp", "agem"])
+    def test_one_for_chunks_of_any_length(self, make, method, monkeypatch):
+        """A loss is recorded once per kind of batch, however many steps a chunk has: compiling it again would take seconds."""
+        recordings = []
+
+        def counted(*arguments):
+            recordings.append(arguments)
+            return recorded(*arguments)
+
+        monkeypatch.setattr("contilab.engine.executions.head.recorded", counted)
+        setup = make.setup([make.run(seed, method, train=Train(steps=40, batch=8)) for seed in range(2)])
+        pace = Pace(setup, EXECUTIONS["batched"])
+        pace.lap(7)
+        first = len(recordings)
+        for steps in (5, 1, 3):
+            pace.lap(steps)
+
+        assert first == len(recordings) == 1

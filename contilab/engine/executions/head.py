@@ -77,7 +77,9 @@ class Judges:
 
     def __init__(self, head: Head, targets: Targets) -> None:
         self._head = head
-        self._steady, self._tree = pytree.tree_flatten(targets)
+        steady, self._tree = pytree.tree_flatten(targets)
+        # Contiguous: as draws come, their strides depend on the number of steps, and each would have a recording of its own.
+        self._steady: list[Tensor] = [value.contiguous() for value in steady]
         self._values: list[tuple[Tensor, ...]] = []
         self._run: Flat | None = None
         self._changing: Changing | None = None
@@ -107,5 +109,7 @@ class Judges:
         recording = self._head.recording((tree, self._tree, *absent), torch.func.vmap(flat), moving, first)
         # One more axis in front, that of steps, and the same operations.
         values = torch.func.vmap(recording.steady)(*self._steady) if recording.border else ()
-        self._values = list(zip(*(value.unbind() for value in values), strict=True)) or [()] * len(self._steady[0])
+        # Contiguous once more, since vmap may put the axis of steps anywhere.
+        parts = [[part.contiguous() for part in value.unbind()] for value in values]
+        self._values = list(zip(*parts, strict=True)) or [()] * len(self._steady[0])
         self._run = recording.each
