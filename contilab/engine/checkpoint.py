@@ -1,6 +1,7 @@
 """A snapshot of a group in training, as files: enough to drop everything and go on with the same numbers.
 
-state.json          where training stands, what was noted of each member so far, and the SHA-256 of each other file
+state.json          where training stands, what was noted of each member so far (its evaluation stream too), and the SHA-256
+                    of each other file
 <rid>.safetensors   one member: parameters, states of optimiser and strategy, memory, its answers in all exams so far, and the
                     losses of the stage it is in
 
@@ -31,7 +32,7 @@ from contilab.engine.setup import Setup, initial_members, initial_memory
 from contilab.engine.watch import Snapshot
 from contilab.errors import CheckpointMismatch
 
-FORMAT = "contilab.snapshot/3"  # raised when an older reader would misread it
+FORMAT = "contilab.snapshot/4"  # raised when an older reader would misread it
 STATE = "state.json"
 LOSSES = "stage_losses"
 

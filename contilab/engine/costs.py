@@ -58,7 +58,7 @@ def cost(setup: Setup, member: MemberState, diary: Diary, clock: Stopwatch) -> C
         samples_replayed=replayed,
         train_steps=sum(diary.steps),
         flops=flops * passes,
-        flops_evaluation=flops * (_samples_evaluated(setup) * (1 + len(closed)) + _means(setup, diary, closed)),
+        flops_evaluation=flops * (_exam_passes(setup, diary, closed) + diary.stream.passes),
         seconds_group=clock.elapsed,
         seconds_recording=clock.recording,
         members=len(setup.runs),
@@ -102,8 +102,10 @@ def _importance_passes(setup: Setup, stage: Stage) -> int:
     return min(request.samples, len(stage.samples)) * (1 + 2 * len(values))
 
 
-def _samples_evaluated(setup: Setup) -> int:
-    return sum(len(task.test) + len(task.validation) for task in setup.stream.tasks)
+def _exam_passes(setup: Setup, diary: Diary, closed: Sequence[int]) -> int:
+    """Return how many forward passes of one sample the exams take: before training, and after each of the stages *closed*."""
+    samples = sum(len(task.test) + len(task.validation) for task in setup.stream.tasks)
+    return samples * (1 + len(closed)) + _means(setup, diary, closed)
 
 
 def _peak_rss_bytes() -> int:

@@ -11,6 +11,7 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.evaluate import Marks, Row
 from contilab.engine.memory.entries import Entries
+from contilab.engine.recording.log import StreamLog, log_from
 from contilab.engine.setup import Setup
 from contilab.records.outcome import Outcome
 from contilab.records.record import Cost, Matrix, Record
@@ -24,7 +25,7 @@ MARK_FACTS = tuple(name for name in Marks._fields if name not in MARK_TENSORS)
 
 @dataclass
 class Diary:
-    """The marks of one member after each stage (the untrained model first), its losses, and where it diverged.
+    """The marks of one member after each stage (the untrained model first), its losses, where it diverged, and its stream.
 
     Per stage: *steps* with a finite loss, samples *replayed* so far, entries that memory *held* at its end.
     """
@@ -37,6 +38,7 @@ class Diary:
     held: list[int] = field(default_factory=list)
     diverged: dict[str, int] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
+    stream: StreamLog = field(default_factory=StreamLog)
 
     def note_losses(self, setup: Setup, stage: Stage, losses: "np.ndarray[Any, Any]", entries: Entries) -> None:
         """Note the losses [S] of all steps of *stage*, and what memory holds; the first that is not finite ends the run."""
@@ -79,6 +81,7 @@ class Diary:
             "replayed": self.replayed,
             "held": self.held,
             "diverged": self.diverged,
+            "stream": self.stream.facts(),
         }
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -90,7 +93,7 @@ def diary_from(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Diary
     """Return the diary of which `Diary.facts` and `Diary.tensors` gave these."""
     rows = zip(*(tensors[name].unbind() for name in MARK_TENSORS), strict=True)
     marks = [Marks(**own, **dict(zip(MARK_TENSORS, row, strict=True))) for own, row in zip(facts["marks"], rows, strict=True)]
-    return Diary(**{**facts, "marks": marks})
+    return Diary(**{**facts, "marks": marks, "stream": log_from(facts["stream"])})
 
 
 def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cost) -> Outcome:
@@ -115,7 +118,11 @@ def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cos
     )
     keeps = run.eval.keep_parameters and diary.diverged is None
     parameters = {name: value.cpu().numpy().copy() for name, value in member.params.items()} if keeps else {}
-    return Outcome(run.rid, record, _tensors(setup, diary.marks), parameters)
+    tensors = _tensors(setup, diary.marks)
+    if run.eval.tier != "core":
+        sizes = [min(run.eval.stream_samples, count) for count in record.test_samples]
+        tensors |= diary.stream.tensors(sizes, diary.diverged)
+    return Outcome(run.rid, record, tensors, parameters)
 
 
 def _task_aware(run: Run, learned: list[Marks]) -> Matrix | None:

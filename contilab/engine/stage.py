@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.contract import Execution
 from contilab.engine.memory.memories import Memories
+from contilab.engine.recording.recorder import Recorder
 from contilab.engine.schedule import BLOCK
 from contilab.engine.setup import Setup
 from contilab.engine.watch import Progress, Watch
@@ -53,11 +55,13 @@ def train_stage(
     *,
     done: Part = NOTHING,
     keep: Keep = keep_nothing,
+    recorder: Recorder | None = None,
 ) -> tuple[list[MemberState], Part]:
     """Train *members* by the steps of *stage* that are not *done*; return them with the losses and seconds of all its steps.
 
     *memory* takes in what is offered meanwhile. *keep* gets members and what is done of the stage, when the watch wants
-    it. The tensors are those that training goes on with. Raises Stopped once the watch says so.
+    it. The tensors are those that training goes on with. *recorder* evaluates members on the way, not after the last step.
+    Raises Stopped once the watch says so.
     """
     setup, execution, draws, watch = session
     lesson, training = setup.lesson(stage), setup.learner.strategy.training
@@ -69,11 +73,13 @@ def train_stage(
         keep(execution.scatter(ensemble), _part(step, losses, seconds))
 
     while step < stage.schedule.steps:
+        if recorder is not None:
+            recorder.note(stage, step, partial(execution.scatter, ensemble), memory.entries, partial(heed, watch, save))
         heed(watch, save)
         if watch.is_due():
             save()
         begin = time.perf_counter()
-        chunk = stage.schedule.chunk(step, limit)
+        chunk = stage.schedule.chunk(step, limit if recorder is None else recorder.until_next(stage, step, limit))
         if training is not None and chunk.offset == 0:
             ensemble = execution.gather(_at_rate(execution.scatter(ensemble), training.rate(chunk.epoch)))
         ensemble, loss = execution.train(ensemble, lesson, draws.chunk(stage, chunk, memory))

@@ -17,6 +17,7 @@ from contilab.engine.environment import choose, circumstances
 from contilab.engine.evaluate import not_at_all
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.memory.entries import Entries
+from contilab.engine.recording.recorder import Recorder, stream_notes
 from contilab.engine.setup import Setup, begun_anew, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
@@ -130,13 +131,16 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
     def keep(members: list[MemberState], part: Part) -> None:
         keeper.keep(standing._replace(members=members, memory=memory, part=part))
 
-    trained, part = train_stage(session, stage, members, memory, done=standing.part, keep=keep)
+    recorder = Recorder(setup, [diary.stream for diary in diaries], clock)
+    trained, part = train_stage(session, stage, members, memory, done=standing.part, keep=keep, recorder=recorder)
     _tell(session, stage)
 
     def look() -> None:
         heed(watch, lambda: keep(trained, part))
 
     closed = taken_in(session, stage, trained, memory, look)
+    # Here and not after the last step: nearest means of the new classes need what memory takes in at the end.
+    recorder.note(stage, stage.schedule.steps, lambda: trained, closed.entries, look)
     members = []
     for run, member in zip(setup.runs, trained, strict=True):
         look()
@@ -162,6 +166,7 @@ def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diar
     notes = setup.learner.strategy.notes
     if diary.diverged is None:
         diary.notes = {**memory_notes(setup, entries, diary), **(notes(member.strategy) if notes is not None else {})}
+    diary.notes |= stream_notes(setup)
     return outcome(setup, run, member, diary, cost(setup, member, diary, clock))
 
 

@@ -1,7 +1,7 @@
 """How fast a task is learned: the area under its first batches (Chaudhry 2019a).
 
 The tensor `learning_curve` float [T, B + 1] holds the accuracy on each task after 0..B of its own batches, under the mask of
-that task; nan where not measured.
+that task; nan where not measured. A method that does not train on the stream has [0, B + 1].
 """
 
 from typing import Any
@@ -27,6 +27,8 @@ def learning_curve_area(means: "np.ndarray[Any, Any]", batches: int) -> float:
 def lca_10(evidence: Evidence) -> float:
     """Return the area under the first ten batches, over all tasks."""
     found = recorded(evidence, TENSOR, "extended")[: evidence.tasks, : BATCHES + 1]
+    if not len(found):
+        raise Missing("no training on the stream")
     if found.shape != (evidence.tasks, BATCHES + 1) or np.isnan(found).any():
         raise Missing(f"not every task has a learning curve of {BATCHES} batches")
     return learning_curve_area(found.mean(axis=0), BATCHES)

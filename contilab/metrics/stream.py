@@ -7,6 +7,8 @@ stream_task      int   [K]     the task that is being trained
 stream_step      int   [K]     steps of that task taken so far; 0 at the switch
 stream_old_mask  bool  [K]     true for the evaluation at a switch under the mask of before it
 
+A method that does not train on one task after the other has a stream of no evaluation (K = 0).
+
 Evaluations are in the order of training. Step 0 of each later task is evaluated twice, under the old and the new mask, so
 the drop that opening new rows causes is separable; the first of the two is what was there before the switch, the second
 counts as the first evaluation of the new task. Minima depend on the schedule: values of different schedules are never
@@ -71,14 +73,16 @@ class Stream(NamedTuple):
 def stream_of(evidence: Evidence) -> Stream:
     """Return the evaluation stream of a run; Missing if there is none, or if it ended early."""
     found = stream_from(evidence.tensors or {})
-    if found.tasks < evidence.tasks:
+    if evidence.diverged or found.tasks < evidence.tasks:
         raise Missing(evidence.lost(found.tasks))
     return found
 
 
 def stream_from(tensors: Mapping[str, Array]) -> Stream:
     """Return the evaluation stream that *tensors* hold; Missing if there is none."""
-    if any(name not in tensors for name in TENSORS) or not len(tensors["stream_task"]):
+    if any(name not in tensors for name in TENSORS):
         raise Missing("no evaluation stream was recorded: it needs eval.tier extended or full")
+    if not len(tensors["stream_task"]):
+        raise Missing("no training on the stream")
     accuracy, task, step, is_old_mask = (np.asarray(tensors[name]) for name in TENSORS)
     return Stream(accuracy, task, step, is_old_mask.astype(bool))

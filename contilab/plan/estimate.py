@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
+from contilab.engine.recording.moments import moments
 from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
@@ -24,6 +25,7 @@ from contilab.strategies.contract import Member, Strategy
 PROCESS_BYTES = 250_000_000  # measured: a process with torch 2.13 (CPU) after its first matrix product, 235 MB
 SIDECAR_BYTES = 30_000  # chosen: record, log, environment and configuration of one run
 FLOAT_BYTES = 4
+STREAM_STEPS = 10_000  # of a task; chosen: ten times as many add 13 evaluations
 SHAPES_ONLY = "parameters, gradients and states, from shapes; without activations"
 MEASURED = "members as bench measured them, with activations"
 
@@ -115,7 +117,7 @@ def _measured_bytes(work: Work, measured: Sequence[Known]) -> int:
 def _shape(run: Run, source: Source, menu: Menu) -> str:
     """Return what the cost of *run* depends on, as text."""
     facts = (source.input_shape, source.head_rows, source.train_samples, source.test_samples)
-    lengths = (run.benchmark.tasks, run.benchmark.validation, run.train, run.memory, run.eval.keep_parameters)
+    lengths = (run.benchmark.tasks, run.benchmark.validation, run.train, run.memory, run.eval)
     optim, method = (_fixed(menu, kind, plugin) for kind, plugin in (("optim", run.optim), ("method", run.method)))
     return repr((facts, lengths, run.model, optim, method))
 
@@ -190,7 +192,15 @@ def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> i
     rows = 2 if strategy.stages == "joint" else run.benchmark.tasks + 1
     predictions = source.test_samples * (8 * rows + 2)  # two int16 and one float32 per row; the target, int16
     numbers = sum(math.prod(one.shape) for one in model.table.values())
-    return SIDECAR_BYTES + predictions + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
+    return SIDECAR_BYTES + predictions + _stream_bytes(run) + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
+
+
+def _stream_bytes(run: Run) -> int:
+    """Return the bytes of the evaluation stream: a line has a float64 per task, task, step, and which mask it is under."""
+    if run.eval.tier == "core":
+        return 0
+    tasks = run.benchmark.tasks
+    return tasks * len(moments(run.eval.schedule, STREAM_STEPS)) * (8 * tasks + 17)
 
 
 def _built(menu: Menu, kind: str, plugin: Plugin, *further: Any) -> Any:

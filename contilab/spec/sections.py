@@ -13,7 +13,13 @@ from annotated_types import Ge, Gt, Le, Lt
 from contilab.spec.fields import Doc
 
 ADDED_LATER: frozenset[tuple[str, str]] = frozenset(
-    {("benchmark", "data"), ("benchmark", "first_task"), ("benchmark", "angles")}
+    {
+        ("benchmark", "data"),
+        ("benchmark", "first_task"),
+        ("benchmark", "angles"),
+        ("eval", "schedule"),
+        ("eval", "stream_samples"),
+    }
 )  # (section, key) pairs
 
 SEED_END = 2**53  # seeds stay exact in JSON readers that know only doubles
@@ -21,6 +27,7 @@ SEED_END = 2**53  # seeds stay exact in JSON readers that know only doubles
 Seed = Annotated[int, Ge(0), Lt(SEED_END)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Scenario = Literal["task", "class", "domain"]
+StreamSchedule = Literal["dense", "sparse"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +112,13 @@ class Memory:
 class Eval:
     """What is recorded besides the accuracy matrix."""
 
-    tier: Annotated[Literal["core"], Doc("how much is recorded")] = "core"
+    tier: Annotated[
+        Literal["core", "extended"], Doc("how much is recorded; extended adds accuracies again and again during training")
+    ] = "core"
+    schedule: Annotated[
+        StreamSchedule, Doc("when: dense, each step up to 50 of a task, then ever more seldom; sparse, up to 10")
+    ] = "dense"
+    stream_samples: Annotated[int, Ge(1), Doc("test samples of each task that are evaluated then, at most")] = 1000
     keep_parameters: Annotated[bool, Doc("keep the final parameters")] = True
 
 

@@ -275,9 +275,9 @@ class TestRefused:
 
     def test_another_format(self, case):
         """A snapshot of a later version says which one."""
-        fault = case.refusal(with_state(case.files, lambda state: state.update(format="contilab.snapshot/4")))
+        fault = case.refusal(with_state(case.files, lambda state: state.update(format="contilab.snapshot/5")))
 
-        assert "'contilab.snapshot/4', this version reads 'contilab.snapshot/3'" in fault.problem
+        assert "'contilab.snapshot/5', this version reads 'contilab.snapshot/4'" in fault.problem
 
     def test_says_it_in_one_sentence(self, case):
         """A refusal is one line with its place, and one with the way out."""

@@ -1,0 +1,1 @@
+"""What is recorded of a group besides its exams, without changing its training by a bit."""
