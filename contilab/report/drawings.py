@@ -19,9 +19,10 @@ def _section(section: Section) -> list[Drawing]:
     from contilab.report.figures.cost import cost
     from contilab.report.figures.curves import curves
     from contilab.report.figures.heatmap import heatmaps
+    from contilab.report.figures.stream import stream
     from contilab.report.figures.sweep import sweep
 
-    makers = (("curves", curves), ("bars", bars), ("cost", cost), ("matrices", heatmaps))
+    makers = (("curves", curves), ("stream", stream), ("bars", bars), ("cost", cost), ("matrices", heatmaps))
     drawn = [make(f"{section.anchor}-{name}", section.benchmark) for name, make in makers]
     drawn.append(sweep(f"{section.anchor}-sweep", section.choices))
     return [drawing for drawing in drawn if drawing]

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from contilab.metrics.compute import compute, evidence_of
-from contilab.metrics.contract import Absent, Evidence, Metric, Value
+from contilab.metrics.contract import Absent, Evidence, Metric, Missing, Value
+from contilab.metrics.stream import Stream, stream_from
 from contilab.metrics.table import METRICS, metric
 from contilab.records.outcome import Arrays, read_record, read_tensors
 from contilab.records.record import Record
@@ -22,7 +23,7 @@ class RunReport(NamedTuple):
     *problem* says what kept it from a result. values: every metric by name.
     circumstances: versions, device, precision, threads, execution and members.
     attempt: names the attempt that trained it, together with the other runs of its group. derived: metrics that were
-    computed later and are in no menu; their values are among the others.
+    computed later and are in no menu; their values are among the others. stream: its evaluation stream, if one was recorded.
     """
 
     cell: Cell
@@ -35,6 +36,7 @@ class RunReport(NamedTuple):
     circumstances: Mapping[str, Any] = {}
     attempt: str = ""
     derived: Mapping[str, Metric] = {}
+    stream: Stream | None = None
 
     @property
     def name(self) -> str:
@@ -123,7 +125,15 @@ def _computed(cell: Cell, seed: int, rid: str, result: _Result, cumulative: Reco
     problem = f"non-finite loss in task {lost['task']} at step {lost['step']}" if lost else ""
     found = RunReport(cell, seed, rid, result.record.state, problem, values, result.record)
     derived = {name: item for name, (item, _) in later.items()}
-    return found._replace(circumstances=result.circumstances, attempt=result.attempt, derived=derived)
+    found = found._replace(circumstances=result.circumstances, attempt=result.attempt, derived=derived)
+    return found._replace(stream=_stream(result.tensors))
+
+
+def _stream(tensors: Arrays) -> Stream | None:
+    try:
+        return stream_from(tensors)
+    except Missing:
+        return None
 
 
 def _cumulative(study: Study, cell: Cell, seed: int, results: Mapping[str, _Result]) -> Record | None:
