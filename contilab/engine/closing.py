@@ -70,29 +70,50 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
     count = min(request.samples, len(stage.samples))
     order = streams.permutation(run.seed, streams.IMPORTANCE, task=stage.task, index=0, count=len(stage.samples))
     uniform = streams.uniforms(run.seed, streams.IMPORTANCE_DRAW, task=stage.task, index=0, count=count)
-    index = torch.from_numpy(stage.samples[order[:count]]).to(setup.device)
+    learned = stage.samples if setup.mixture is None else setup.mixture.line(run.seed, stage.task)
+    index = torch.from_numpy(learned[order[:count]]).to(setup.device)
     lesson = setup.lesson(stage)
+    mask = lesson.masks[lesson.tasks[index]]
+    if setup.mixture is not None and setup.masks_seen:
+        mask = torch.from_numpy(setup.mixture.seen_after(run.seed, stage.task)).to(setup.device).expand_as(mask)
     samples = Samples(
         lesson.inputs[index],
         lesson.rows[index],
-        lesson.masks[lesson.tasks[index]],
+        mask,
         torch.from_numpy(uniform).to(setup.device, setup.dtype),
     )
     return importance(setup.learner.model, params, request, samples, batch=stage.schedule.batch)
 
 
 def memory_notes(setup: Setup, entries: Entries, diary: Diary) -> dict[str, Any]:
-    """Return what is noted of methods that train on memory, or predict by it.
+    """Return what is noted of methods that train on memory, or predict by it, and of streams without sharp boundaries.
 
     *memory_share*: the share of the samples of each stage that came from memory. *head*, and *classes_without_entry*: how many
     classes of the tasks learned it cannot predict.
     """
     strategy = setup.learner.strategy
-    notes: dict[str, Any] = {}
+    notes: dict[str, Any] = _boundary_notes(setup)
     if strategy.stages in ("exemplars", "memory"):
         notes["memory_share"] = diary.memory_share(setup.stages)
     if strategy.head != "linear":
         rows = set(setup.stream.train_rows.cpu().numpy()[entries.held].tolist())
         seen = {row for task in setup.rows for row in task}
         notes |= {"head": strategy.head, "classes_without_entry": len(seen - rows)}
+    return notes
+
+
+def _boundary_notes(setup: Setup) -> dict[str, Any]:
+    """Return what a method does at task boundaries that its stream does not have, and what it looks at again.
+
+    *acts_at*: "nominal boundaries" for what happens between tasks although they mix. *second_look*: of a stream that is seen
+    once, why samples of a task are looked at again when it ends.
+    """
+    strategy, plan, benchmark = setup.learner.strategy, setup.plan, setup.shared.benchmark
+    offers_late = plan.capacity > 0 and plan.insert == "task_end"
+    needs = strategy.penalty or strategy.teacher or strategy.reference or strategy.stages != "tasks" or offers_late
+    notes: dict[str, Any] = {"acts_at": "nominal boundaries"} if setup.mixture is not None and needs else {}
+    if benchmark.online or benchmark.fuzzy_steps:
+        looks = {"importances": strategy.importance is not None, "memory": offers_late}
+        if any(looks.values()):
+            notes["second_look"] = ", ".join(name for name, is_so in looks.items() if is_so)
     return notes

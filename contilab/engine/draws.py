@@ -23,7 +23,8 @@ from contilab.engine.memory.entries import Floats, Integers
 from contilab.engine.memory.looks import Found, Look, look_through, of_each_earlier_task, of_earlier_tasks, replayed
 from contilab.engine.memory.memories import Memories
 from contilab.engine.memory.plan import MemoryPlan
-from contilab.engine.memory.replay import replay_slots
+from contilab.engine.memory.replay import Flags, replay_slots
+from contilab.engine.mixture import Mixture
 from contilab.engine.schedule import BLOCK, Chunk, Schedule
 
 
@@ -47,6 +48,7 @@ class Draw(NamedTuple):
     keep: tuple[Tensor, ...] = ()  # one [B] int64, the slot that the logits of each sample take; or none
     references: tuple[Replay, ...] = ()  # one, samples and weight [K, Q]; or none
     views: tuple[Tensor, ...] = ()  # one [B, 3] int64, how each current sample is shown; or none
+    seen: tuple[Tensor, ...] = ()  # one [C] bool, the training mask where tasks mix: all rows learned so far; or none
 
 
 def unbind(draws: Draw) -> list[Draw]:
@@ -57,7 +59,7 @@ def unbind(draws: Draw) -> list[Draw]:
     replays = {name: _unbound(replay) for name, replay in draws.replay.items()}
     keeps = [slots.unbind() for slots in draws.keep]
     references = [_unbound(reference) for reference in draws.references]
-    views = [own.unbind() for own in draws.views]
+    views, seen = ([value.unbind() for value in values] for values in (draws.views, draws.seen))
     return [
         Draw(
             current,
@@ -65,6 +67,7 @@ def unbind(draws: Draw) -> list[Draw]:
             tuple(keep[place] for keep in keeps),
             tuple(parts[place] for parts in references),
             tuple(own[place] for own in views),
+            tuple(own[place] for own in seen),
         )
         for place, current in enumerate(draws.current.unbind())
     ]
@@ -102,7 +105,10 @@ class Stage(NamedTuple):
 
 
 class Draws:
-    """The draws of the members *seeds*; the same numbers for a member in any company."""
+    """The draws of the members *seeds*; the same numbers for a member in any company.
+
+    *mixture*: of a stream whose tasks mix. *masks_seen*: the training mask is then what was seen, step by step.
+    """
 
     def __init__(
         self,
@@ -112,12 +118,18 @@ class Draws:
         device: torch.device,
         dtype: torch.dtype,
         augmentation: Augmentation = PLAIN,
+        mixture: Mixture | None = None,
+        masks_seen: bool = False,
     ) -> None:
         self.seeds = tuple(seeds)
         self.plan = plan
         self.device = device
         self.dtype = dtype
         self.augmentation = augmentation
+        self.mixture = mixture
+        self.masks_seen = masks_seen
+        self._lines = lru_cache(maxsize=1)(self._draw_lines)
+        self._firsts = lru_cache(maxsize=1)(self._draw_firsts)
         self._orders = lru_cache(maxsize=1)(self._draw_orders)
         self._block = lru_cache(maxsize=4 + 2 * len(plan.names))(self._draw_block)
 
@@ -148,6 +160,7 @@ class Draws:
             (self._to_device(slots),) if slots is not None and self.plan.keeps_logits else (),
             tuple(replays[len(self.plan.names) :]),
             self._views("current", stage, chunk, (chunk.batch,), width=stage.schedule.batch),
+            self._seen(stage, chunk),
         )
 
     def offer_all(self, stage: Stage, memory: Memories) -> None:
@@ -157,11 +170,29 @@ class Draws:
             [streams.permutation(seed, streams.OFFER, task=stage.task, index=0, count=count) for seed in self.seeds]
         )
         uniform = [streams.uniforms(seed, streams.OFFER_DRAW, task=stage.task, index=0, count=count) for seed in self.seeds]
-        memory.take_in(stage.new[order], np.stack(uniform))
+        new = np.broadcast_to(stage.new, order.shape) if not self._is_fuzzy else self._lines(stage.task)
+        memory.take_in(np.take_along_axis(new, order, -1), np.stack(uniform))
+
+    @property
+    def _is_fuzzy(self) -> bool:
+        return self.mixture is not None and self.mixture.width > 0
+
+    def _seen(self, stage: Stage, chunk: Chunk) -> tuple[Tensor, ...]:
+        """Return the rows [S, E, C] that each member has learned by the end of each step; none where masks are the tasks'."""
+        if not self.masks_seen:
+            return ()
+        before, first = self._firsts(stage.task)
+        is_over = stage.fills or stage.has_entries or chunk.epoch > 0
+        ends = chunk.offset + chunk.batch * (np.arange(chunk.count) + 1)
+        ends = np.full_like(ends, stage.schedule.samples + len(stage.new)) if is_over else ends
+        return (self._to_device(before[:, None] | (first[:, None] < ends[:, None])),)
 
     def _current(self, stage: Stage, chunk: Chunk, memory: Memories) -> Integers:
-        order = self._orders(stage.task, chunk.epoch, stage.schedule.samples)
         end = chunk.offset + chunk.count * chunk.batch
+        if self._is_fuzzy and not stage.has_entries:
+            lines = self._lines(stage.task)[:, chunk.offset : end]
+            return lines.reshape(len(self.seeds), chunk.count, chunk.batch)
+        order = self._orders(stage.task, chunk.epoch, stage.schedule.samples)
         places = order[:, chunk.offset : end].reshape(len(self.seeds), chunk.count, chunk.batch)
         if not stage.has_entries:
             return stage.samples[places]
@@ -181,7 +212,7 @@ class Draws:
             return []
         wanted = self.plan.reference.samples
         if wanted is None:
-            return [of_each_earlier_task(memory, task=stage.task)]
+            return [of_each_earlier_task(memory, task=stage.task, is_still=self.mixture is None)]
         uniform = self._uniform(streams.REFERENCE, stage, chunk, self.plan.capacity)
         return [of_earlier_tasks(memory, uniform, task=stage.task, wanted=wanted)]
 
@@ -214,6 +245,16 @@ class Draws:
             [streams.permutation(seed, streams.ORDER, task=task, index=epoch, count=samples) for seed in self.seeds]
         )
 
-    def _to_device(self, values: Integers) -> Tensor:
+    def _draw_lines(self, task: int) -> Integers:
+        assert self.mixture is not None  # noqa: S101 - asked for only where tasks mix
+        return np.stack([self.mixture.line(seed, task) for seed in self.seeds])
+
+    def _draw_firsts(self, task: int) -> tuple[Flags, Integers]:
+        """Return the rows [E, C] seen before stage *task*, and the place of the first sample of each row in it."""
+        assert self.mixture is not None  # noqa: S101 - asked for only where tasks mix
+        before = np.stack([self.mixture.seen_after(seed, task - 1) for seed in self.seeds])
+        return before, np.stack([self.mixture.first_places(seed, task) for seed in self.seeds])
+
+    def _to_device(self, values: Integers | Flags) -> Tensor:
         """Move [E, S, ...] to the device as [S, E, ...]."""
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).transpose(0, 1)

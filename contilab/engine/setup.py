@@ -7,6 +7,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from contilab import catalog
+from contilab.data.blurry import blurred
 from contilab.data.contract import Source, Stream
 from contilab.engine import masks
 from contilab.engine.augmentation import Augmentation, augmentation
@@ -15,6 +16,7 @@ from contilab.engine.ensemble import MemberState, clone, initial_params
 from contilab.engine.memory.entries import no_entries
 from contilab.engine.memory.memories import Memories, Pool
 from contilab.engine.memory.plan import MemoryPlan
+from contilab.engine.mixture import Mixture
 from contilab.engine.normalised import normalised
 from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
@@ -36,6 +38,13 @@ class Setup(NamedTuple):
     device: torch.device
     dtype: torch.dtype
     augmentation: Augmentation
+    mixture: Mixture | None = None  # of a stream whose tasks mix
+
+    @property
+    def masks_seen(self) -> bool:
+        """Whether the training mask is what a member has seen, step by step, and not what its tasks have."""
+        own = self.shared.benchmark
+        return self.mixture is not None and own.scenario == "class" and own.class_mask == "seen"
 
     @property
     def shared(self) -> Run:
@@ -91,8 +100,20 @@ def prepare(
     views = augmentation(run.train.augment, shape)
     if stream.normalisation is not None:
         learner = learner._replace(model=normalised(learner.model, stream.normalisation, shape, device=device, dtype=dtype))
+    if run.benchmark.blurry_share:
+        stream = blurred(stream, run.benchmark.blurry_share, digest=run.data.digest)
     planned = stages(run.train, stream, learner.strategy, plan)
-    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype, views)
+    mixture = _mixture(run, stream, planned)
+    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype, views, mixture)
+
+
+def _mixture(run: Run, stream: Stream, planned: Sequence[Stage]) -> Mixture | None:
+    """Return how tasks mix; None where each is alone, or all are one stage."""
+    own = run.benchmark
+    if not (own.fuzzy_steps or own.blurry_share) or len(planned) == 1:
+        return None
+    parts = tuple(stage.new if stage.fills else stage.samples for stage in planned)
+    return Mixture(parts, stream.train_rows.cpu().numpy(), stream.head_rows, own.fuzzy_steps * run.train.batch)
 
 
 def initial_members(setup: Setup) -> list[MemberState]:

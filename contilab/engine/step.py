@@ -65,7 +65,7 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
     def learn(lesson: Lesson, member: MemberState, draw: Draw) -> Learned:
         index = torch.cat([draw.current, *(replay.samples for replay in draw.replay.values())])
         x = inputs_of(lesson, index, [draw.views, *(replay.views for replay in draw.replay.values())])
-        row, mask = lesson.rows[index], lesson.masks[lesson.tasks[index]]
+        row, mask = lesson.rows[index], mask_of(lesson, index, draw)
         parts = extras(learner, lesson, member, draw, x)
 
         def loss(params: Params) -> tuple[Tensor, Tensor]:
@@ -84,6 +84,14 @@ def inputs_of(lesson: Lesson, index: Tensor, views: Sequence[tuple[Tensor, ...]]
     x = lesson.inputs[index]
     parts = [part for own in views for part in own]
     return shown(x, torch.cat(parts)) if parts else x
+
+
+def mask_of(lesson: Lesson, index: Tensor, draw: Draw) -> Tensor:
+    """Return the training masks [B, C] of the samples *index* [B]: those of their tasks, or where tasks mix what was seen."""
+    mask = lesson.masks[lesson.tasks[index]]
+    for seen in draw.seen:
+        mask = seen.expand_as(mask)
+    return mask
 
 
 class Extra(NamedTuple):
@@ -122,7 +130,7 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
     for reference in draw.references:
         for place, (index, weight) in enumerate(zip(reference.samples.unbind(), reference.weight.unbind(), strict=True)):
             x = inputs_of(lesson, index, [tuple(views[place] for views in reference.views)])
-            row, mask = lesson.rows[index], lesson.masks[lesson.tasks[index]]
+            row, mask = lesson.rows[index], mask_of(lesson, index, draw)
 
             def loss(
                 params: Params, x: Tensor = x, row: Tensor = row, mask: Tensor = mask, weight: Tensor = weight

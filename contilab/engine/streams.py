@@ -18,6 +18,7 @@ REPLAY = "replay"  # with the name of the draw; per block of steps
 RESERVOIR = "reservoir"  # per block of steps
 REFERENCE = "reference"  # per block of steps: one number for each slot
 AUGMENT = "augment"  # with the name of the batch; per block of steps: one number for each sample
+FUZZY = "fuzzy"  # per task: one number for each sample around its beginning
 OFFER = "offer"  # per task: the order in which all of its samples are offered at once
 OFFER_DRAW = "offer.draw"  # per task: one number for each of them
 IMPORTANCE = "importance"  # per task: which samples

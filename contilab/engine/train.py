@@ -75,6 +75,8 @@ def train_group(
         device=setup.device,
         dtype=setup.dtype,
         augmentation=setup.augmentation,
+        mixture=setup.mixture,
+        masks_seen=setup.masks_seen,
     )
     session = Session(setup, make(setup.learner), draws, watch)
     keeper = _Keeper(setup, watch, named or {}, step_of(setup, standing))

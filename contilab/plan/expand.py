@@ -10,6 +10,7 @@ from contilab.errors import Fault, InputError, ManifestError, UsageError
 from contilab.hardware.device import check_device
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
+from contilab.plan.streams import stream_faults
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Plugin, Train, plugin_from
@@ -37,6 +38,7 @@ def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
     """
     sources, faults = _sources(resolved, menu, place)
     faults += [*_devices(resolved, place), *_models(resolved, menu, sources, place), *_augmentations(resolved, sources, place)]
+    faults += stream_faults(resolved.cells, menu, place)
     if faults:
         raise ManifestError(faults)
     cells: list[Cell] = []

@@ -19,6 +19,9 @@ ADDED_LATER: frozenset[tuple[str, str]] = frozenset(
         ("benchmark", "angles"),
         ("eval", "schedule"),
         ("eval", "stream_samples"),
+        ("benchmark", "online"),
+        ("benchmark", "fuzzy_steps"),
+        ("benchmark", "blurry_share"),
     }
 )  # (section, key) pairs
 
@@ -47,6 +50,9 @@ class Benchmark:
     first_task: Annotated[
         Annotated[int, Ge(1)] | Literal["equal"], Doc("classes of the first task; the others share the rest equally")
     ] = "equal"
+    online: Annotated[bool, Doc("one pass: no sample is learned twice, but from memory")] = False
+    fuzzy_steps: Annotated[int, Ge(0), Le(2**31), Doc("steps on each side of a task boundary in which both tasks mix")] = 0
+    blurry_share: Annotated[Share, Doc("share of each task's training samples that come from other tasks")] = 0.0
     angles: Annotated[tuple[Annotated[float, Ge(-360), Le(360)], ...], Doc("degrees of each task; none: 180 t / tasks")] = ()
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""No benchmark lets test data into training: every one of the catalog, under every setting."""
+"""No benchmark lets test data into training: every one of the catalog, under every setting, with every method."""
 
 from typing import Any
 
@@ -7,13 +7,20 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contilab.catalog import BENCHMARKS, entry
+from contilab.catalog import BENCHMARKS, STRATEGIES, entry
 from contilab.data import source as source_module
 from contilab.data import split_digits, synthetic, transformed
 from contilab.data.cache import Shape
 from contilab.data.contract import Dataset, Stream
 from contilab.data.origin import Origin
-from contilab.spec.sections import Benchmark, Data
+from contilab.engine.draws import Draws
+from contilab.engine.executions.loop import loop
+from contilab.engine.setup import learner_of, prepare
+from contilab.engine.train import train_group
+from contilab.engine.watch import silent
+from contilab.records.outcome import Outcome
+from contilab.spec.run import Run
+from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
 
 FORMS = {  # shape and classes of the data behind each benchmark; MNIST's otherwise
     "npz": ((3, 4, 4), 7),
@@ -112,3 +119,84 @@ class TestLeaks:
         assert len(set(trained.tolist())) == len(trained)
         assert int(torch.cat([trained, held_out]).max()) < len(made.train_inputs) == len(made.train_rows)
         assert int(torch.cat([task.test for task in made.tasks]).max()) < len(made.test_inputs) == len(made.test_rows)
+
+
+STREAMS = {"sharp": {}, "online": {"online": True}, "fuzzy": {"fuzzy_steps": 1}, "blurry": {"blurry_share": 0.3}}
+USUAL = ("er",)  # with every kind of stream; the other methods with sharp ones, and those they all share the draws with
+CASES = [
+    *(pytest.param(method, kind, id=f"{method}-{kind}") for method in USUAL for kind in STREAMS),
+    *(pytest.param(name, "sharp", id=name, marks=pytest.mark.slow) for name in STRATEGIES if name not in USUAL),
+]
+
+
+def run_of(name: str, method: str, kind: str) -> Run:
+    """Return a short run of *method* on a stream of *kind* of the benchmark *name*."""
+    own = entry("method", method)
+    kept: dict[str, Any] = {key: values[0] for key, values in own.memory.items()}
+    scenario: Any = "domain" if "domain" in own.scenarios and name.partition("_")[0] in ("permuted", "rotated") else "class"
+    return Run(
+        benchmark=Benchmark(name=name, scenario=scenario, tasks=3, validation=0.2, **STREAMS[kind]),  # type: ignore[arg-type]
+        data=Data(name=name, digest="d" * 64),
+        model=Plugin(name="mlp", settings={"hidden": [4]}),
+        optim=Plugin(name="sgd", settings={"lr": 0.01}),
+        train=Train(epochs=1, batch=16),
+        method=Plugin(name=method, settings={"passes": 2} if method == "gdumb" else {}),
+        memory=Memory(total=20, batch=8, **kept) if own.uses_memory else None,
+        eval=Eval(),
+        engine=Numerics(),
+        seed=3,
+    )
+
+
+def trained(run: Run) -> Outcome:
+    """Return what *run* leaves."""
+    source = entry("benchmark", run.benchmark.name).make(run.benchmark)
+    setup = prepare([run], learner_of(run, source), source.load(), device=torch.device("cpu"))
+    return train_group(setup, loop, silent())[0]
+
+
+@pytest.mark.parametrize(("method", "kind"), CASES)
+class TestTraining:
+    """What runs on every benchmark make of test data: nothing."""
+
+    def test_noise_for_test_data_changes_no_parameter_and_no_selection(
+        self, name: str, noisy: list[int], method: str, kind: str
+    ) -> None:
+        """Parameters, losses, what memory holds, and the validation accuracies that choose variants are the same bits."""
+        run = run_of(name, method, kind)
+        if run.benchmark.scenario not in entry("method", method).scenarios:
+            pytest.skip(f"{method} is not defined in the {run.benchmark.scenario}-incremental scenario")
+        noisy[0] = 0
+        clean = trained(run)
+        noisy[0] = 7
+        other = trained(run)
+
+        assert all(clean.parameters[key].tobytes() == value.tobytes() for key, value in other.parameters.items())
+        assert clean.record.validation == other.record.validation
+        assert clean.record.train_loss == other.record.train_loss
+        assert clean.record.cost.buffer_bytes == other.record.cost.buffer_bytes
+        assert clean.tensors["target"].tobytes() != other.tensors["target"].tobytes()
+
+    def test_batches_and_memory_hold_training_samples_only(
+        self, name: str, noisy: list[int], method: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No batch and no memory ever holds an index of the validation part, and none beyond the training pool."""
+        run = run_of(name, method, kind)
+        if run.benchmark.scenario not in entry("method", method).scenarios:
+            pytest.skip(f"{method} is not defined in the {run.benchmark.scenario}-incremental scenario")
+        noisy[0] = 0
+        seen: set[int] = set()
+        chunk = Draws.chunk
+
+        def noting(self: Draws, stage: Any, piece: Any, memory: Any) -> Any:
+            draws = chunk(self, stage, piece, memory)
+            for own in (*draws.replay.values(), *draws.references):
+                seen.update(own.samples[own.weight > 0].tolist())
+            seen.update(draws.current.flatten().tolist(), *(entries.held.tolist() for entries in memory.entries()))
+            return draws
+
+        monkeypatch.setattr(Draws, "chunk", noting)
+        trained(run)
+        made = entry("benchmark", name).make(run.benchmark).load()
+
+        assert seen <= set(torch.cat([task.train for task in made.tasks]).tolist())

@@ -45,6 +45,8 @@ class Pace:
             device=setup.device,
             dtype=setup.dtype,
             augmentation=setup.augmentation,
+            mixture=setup.mixture,
+            masks_seen=setup.masks_seen,
         )
         self._stage = setup.stages[0]
         self._lesson = setup.lesson(self._stage)

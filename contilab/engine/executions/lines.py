@@ -3,6 +3,7 @@
 Shapes: S steps, E members, B samples of all batches of a step, R of one draw from memory, C head rows.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -54,7 +55,7 @@ def targets_of(lesson: Lesson, draws: Draw) -> Targets:
     """Return the targets of the steps of *draws*."""
     weights = {"current": torch.ones_like(draws.current, dtype=lesson.inputs.dtype)}
     weights |= {name: replay.weight for name, replay in draws.replay.items()}
-    return _targets(lesson, _samples(draws), weights)
+    return _targets(lesson, _samples(draws), weights, draws.seen)
 
 
 def references_of(lesson: Lesson, draws: Draw) -> References | None:
@@ -62,12 +63,13 @@ def references_of(lesson: Lesson, draws: Draw) -> References | None:
     if not draws.references:
         return None
     [reference] = draws.references
+    count = reference.samples.shape[2]  # of each step
     samples, weight = (value.transpose(1, 2).flatten(0, 1) for value in (reference.samples, reference.weight))
     views = [own.transpose(1, 2).flatten(0, 1).flatten(1, 2).unbind() for own in reference.views]
     places = range(len(samples))
     return References(
         samples.flatten(1).unbind(),
-        _targets(lesson, samples, {"reference": weight}),
+        _targets(lesson, samples, {"reference": weight}, [own.repeat_interleave(count, 0) for own in draws.seen]),
         [tuple(parts[place] for parts in views) for place in places],
     )
 
@@ -82,5 +84,9 @@ def _views(draws: Draw) -> tuple[Tensor, ...]:
     return (torch.cat(views, dim=2),) if views else ()
 
 
-def _targets(lesson: Lesson, samples: Tensor, weights: dict[str, Tensor]) -> Targets:
-    return Targets(lesson.rows[samples], lesson.masks[lesson.tasks[samples]], weights)
+def _targets(lesson: Lesson, samples: Tensor, weights: dict[str, Tensor], seen: Sequence[Tensor]) -> Targets:
+    """Return the targets of *samples* [S, E, B]; *seen*: one [S, E, C], the mask of all of them, or none."""
+    mask = lesson.masks[lesson.tasks[samples]]
+    for own in seen:
+        mask = own[:, :, None].expand_as(mask)
+    return Targets(lesson.rows[samples], mask, weights)

@@ -45,11 +45,20 @@ def of_earlier_tasks(memory: Memories, uniform: Floats, *, task: int, wanted: in
     return look
 
 
-def of_each_earlier_task(memory: Memories, *, task: int) -> Look:
-    """Return a look at all entries of each task before *task*, which stand still: each task has a ring of its own."""
-    slots, counts = task_slots(memory.tasks, memory.number[:, :-1], task, memory.plan.capacity // memory.plan.tasks)
-    found = Found(slots, counts, memory.samples_in(slots))
+def of_each_earlier_task(memory: Memories, *, task: int, is_still: bool) -> Look:
+    """Return a look at all entries of each task before *task*; they stand still, as each task has a ring of its own.
+
+    *is_still*: no sample of an earlier task is offered any more, as it may be where tasks mix.
+    """
+    if not is_still:
+        return lambda _step: _of_each_earlier_task(memory, task)
+    found = _of_each_earlier_task(memory, task)
     return lambda _step: found
+
+
+def _of_each_earlier_task(memory: Memories, task: int) -> Found:
+    slots, counts = task_slots(memory.tasks, memory.number[:, :-1], task, memory.plan.capacity // memory.plan.tasks)
+    return Found(slots, counts, memory.samples_in(slots))
 
 
 def look_through(looks: Sequence[Look], steps: int, after_step: Callable[[int], None]) -> list[Found]:
