@@ -81,7 +81,7 @@ def stream_of(evidence: Evidence) -> Stream:
 def stream_from(tensors: Mapping[str, Array]) -> Stream:
     """Return the evaluation stream that *tensors* hold; Missing if there is none."""
     if any(name not in tensors for name in TENSORS):
-        raise Missing("no evaluation stream was recorded: it needs eval.tier extended or full")
+        raise Missing("no evaluation stream was recorded: it needs eval.tier extended")
     if not len(tensors["stream_task"]):
         raise Missing("no training on the stream")
     accuracy, task, step, is_old_mask = (np.asarray(tensors[name]) for name in TENSORS)

@@ -6,12 +6,19 @@ import numpy as np
 
 from contilab.metrics.contract import Evidence, Missing
 
+RECORDED = ("learning_curve",)  # by the engine; the formulas of all others wait for a run that has measured them
+
 
 def recorded(evidence: Evidence, name: str, tier: str) -> "np.ndarray[Any, Any]":
     """Return the tensor *name*, nan where it was not measured; Missing if it is not there."""
     found = (evidence.tensors or {}).get(name)
     if found is None:
-        raise Missing(f"{name} was not recorded: it needs eval.tier {tier}")
+        reason = (
+            f"it needs eval.tier {tier}"
+            if name in RECORDED
+            else f"it is of the tier {tier}, and the engine does not measure it"
+        )
+        raise Missing(f"{name} was not recorded: {reason}")
     return np.asarray(found, dtype=np.float64)
 
 

@@ -148,10 +148,10 @@ class TestRecords:
 
     @pytest.mark.parametrize("name", EXPECTED)
     def test_without_the_tier(self, name):
-        """A run of a lower tier says which tier it would have needed."""
+        """A run without the measurement says of which tier it is, and that the engine does not make it."""
         reason = compute(record(), {"target": np.zeros(1)})[name].reason
 
-        assert reason.endswith(f"was not recorded: it needs eval.tier {metric(name).tier}")
+        assert reason.endswith(f"was not recorded: it is of the tier {metric(name).tier}, and the engine does not measure it")
 
     def test_nothing_lost(self):
         """Where no task lost anything there is nothing to bring back."""

@@ -166,13 +166,26 @@ class TestRecords:
     @pytest.mark.parametrize("name", STREAM)
     def test_without_a_stream(self, name):
         """A run of the core tier says what it would have needed."""
-        reason = "no evaluation stream was recorded: it needs eval.tier extended or full"
+        reason = "no evaluation stream was recorded: it needs eval.tier extended"
 
         assert compute(record(), {"target": np.zeros(1)})[name] == Absent(reason)
 
     def test_joint_has_none(self):
         """Joint training has no switch."""
         assert compute(record(stages=1), tensors(EXAMPLE))["min_acc"] == Absent("joint has one training stage")
+
+    def test_a_method_that_does_not_train_on_it(self):
+        """A stream without evaluations, and without learning curves, is of a method that learns otherwise."""
+        nothing = {**tensors(Stream(*(column[:0] for column in EXAMPLE))), "learning_curve": np.zeros((0, 11))}
+        values = compute(record(), nothing)
+
+        assert {values[name] for name in (*STREAM, "lca_10")} == {Absent("no training on the stream")}
+
+    def test_diverged_in_the_last_task(self):
+        """A stream that reaches the last task but not its end is absent, too."""
+        lost = record(diverged={"task": 1, "step": 7})
+
+        assert compute(lost, tensors(EXAMPLE))["min_acc"] == Absent("the run diverged in task 1 at step 7")
 
     def test_a_diverged_run(self):
         """A stream that ended early is absent with the place of the divergence."""
