@@ -16,6 +16,7 @@ from contilab.manifest.wording import nearest, shown
 
 PLACE = "command line"
 AXES = {"preset": "preset", "method": "method", "seed": "seed", "method.name": "method"}
+TABLES_OF = {"method": ("method_overrides", "method_sweep"), "preset": ("preset_overrides",)}  # by name of the axis
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/+-]*")
 _FORM = "write key=value, as train.epochs=1"
 
@@ -28,7 +29,10 @@ class CommandLine(NamedTuple):
     faults: list[Fault]
 
     def applied(self, document: dict[str, Any]) -> dict[str, Any]:
-        """Return the flat *document* with the keys of the manifest that the command line replaces."""
+        """Return the flat *document* with the keys of the manifest that the command line replaces.
+
+        Methods and presets that this leaves out take the tables of the manifest that are theirs with them.
+        """
         changed = {key: _copied(value) for key, value in document.items()}
         for path, value in self.document.items():
             table = changed
@@ -38,6 +42,7 @@ class CommandLine(NamedTuple):
                 table = table[part]
             table.pop(RIVALS.get(path[-1], ""), None)
             table[path[-1]] = value
+        _leave_out(changed, {axis: _left_out(document, changed, axis) for axis in TABLES_OF})
         return changed
 
 
@@ -110,6 +115,25 @@ def _path(key: str) -> tuple[str, ...] | None:
     if key in TOP:
         return (key,)
     return () if top in SECTIONS and rest else None
+
+
+def _left_out(before: dict[str, Any], after: dict[str, Any], axis: str) -> set[str]:
+    """Return the names that stand in the matrix *before* and not *after*; others stay, as they may be misspelt."""
+    first, last = (document.get("matrix") for document in (before, after))
+    names = [table.get(axis) if isinstance(table, dict) else None for table in (first, last)]
+    old, new = ([name for name in found if isinstance(name, str)] if isinstance(found, list) else [] for found in names)
+    return set(old) - set(new)
+
+
+def _leave_out(document: dict[str, Any], names: dict[str, set[str]]) -> None:
+    for axis, tables in TABLES_OF.items():
+        for table in tables:
+            if isinstance(document.get(table), dict):
+                document[table] = {name: inner for name, inner in document[table].items() if name not in names[axis]}
+    of_methods = document.get("method_overrides")
+    for inner in of_methods.values() if isinstance(of_methods, dict) else ():
+        for name in names["preset"] if isinstance(inner, dict) else ():
+            inner.pop(name, None)
 
 
 def _copied(value: Any) -> Any:

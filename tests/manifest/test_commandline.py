@@ -94,6 +94,26 @@ class TestKeys:
             500,
         )
 
+    def test_what_an_axis_leaves_out_takes_its_tables_along(self) -> None:
+        """Tables of methods and presets that only the manifest names go; those of names that stand nowhere stay, as faults."""
+        document = {
+            "matrix": {"method": ["ewc", "naive"], "preset": ["a", "b"]},
+            "method_overrides": {
+                "ewc": {"method.strength": 1},
+                "naive": {"b": {"optim.lr": 1}, "a": {"optim.lr": 2}},
+                "ewk": {},
+            },
+            "method_sweep": {"ewc": {"method.strength": [1, 2]}},
+            "preset_overrides": {"a": {"train.epochs": 1}, "b": {"train.epochs": 2}},
+        }
+        before = repr(document)
+
+        changed = read_values(['matrix.method=["naive"]', 'matrix.preset=["a"]']).applied(document)
+
+        assert changed["method_overrides"] == {"naive": {"a": {"optim.lr": 2}}, "ewk": {}}
+        assert (changed["method_sweep"], changed["preset_overrides"]) == ({}, {"a": {"train.epochs": 1}})
+        assert repr(document) == before
+
     def test_axis_replaced_by_its_rival(self, manifest) -> None:
         """Naming a table's key replaces the rival that stands in that table."""
         (cell,) = manifest.of("[overrides]\ntrain.epochs = 2", "overrides.train.steps=5").cells
