@@ -70,7 +70,7 @@ class TestEstimate:
     @pytest.mark.parametrize("members", [1, 8])
     def test_memory_of_a_group(self, members: int) -> None:
         """A group needs the data once, and parameters, gradients and their update per member."""
-        data = 4 * 784 * 70_000
+        data = 784 * 70_000  # bytes
 
         expected = PROCESS_BYTES + data + members * (3 * 4 * PARAMETERS + 4)  # and the learning rate
 
@@ -121,7 +121,7 @@ class TestEstimate:
 
         assert found.seconds == 2 * 60_000 / 10_000
         assert found.seconds_basis.startswith("sure: ")
-        assert found.memory_bytes == PROCESS_BYTES + 4 * 784 * 70_000 + 8 * 10**9
+        assert found.memory_bytes == PROCESS_BYTES + 784 * 70_000 + 8 * 10**9
         assert found.memory_basis.startswith("members as bench measured them")
 
     def test_nothing_open(self) -> None:
