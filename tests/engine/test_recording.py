@@ -114,6 +114,19 @@ class TestTraining:
 
         assert [trained(one) for one in make.outcomes([extended(run) for run in runs], "batched")] == [*map(trained, plain)]
 
+    @every_way
+    def test_numbers_of_augmented_pictures(self, make, way):
+        """Where pictures are changed by chance, evaluations see them as they are, and training draws the same changes."""
+        stream = make.stream(shape=(3, 8, 8))
+        net = ("convnet", {"channels": [4, 8], "groups": 2})
+        runs = [make.run(seed, model=net, train=Train(epochs=1, batch=16, augment="crop_flip")) for seed in (3, 8)]
+        plain = make.outcomes(runs, way, stream)
+        recorded = make.outcomes([extended(run) for run in runs], way, stream)
+        rows = [one.record.accuracy[2] for one in recorded]
+
+        assert [trained(one) for one in recorded] == [trained(one) for one in plain]
+        assert [one.tensors["stream_accuracy"][-1].tolist() for one in recorded] == rows
+
     def test_a_member_has_the_stream_of_the_same_seed_alone(self, make):
         """Under the loop, a stream has the same bits in a group of three."""
         runs = [extended(make.run(seed, "er")) for seed in (1, 2, 3)]
