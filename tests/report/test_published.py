@@ -3,7 +3,7 @@
 import pytest
 
 from contilab import catalog
-from contilab.cli.verify import TABLES
+from contilab.cli.verify import RECORDED, TABLES
 from contilab.errors import UsageError
 from contilab.manifest.keys import named_keys, plugin_keys, shared_keys
 from contilab.plan.menu import catalog_menu
@@ -28,6 +28,12 @@ def ours(values=(89.0, 90.0, 91.0, 90.0, 90.0), **settings) -> Ours:
     return Ours("split, er", {**SETTINGS, **settings}, tuple(values))
 
 
+def plugins(menu) -> set[str]:
+    """Return the keys of every model and optimiser."""
+    found = [plugin_keys(menu, kind, name) for kind in ("model", "optim") for name in menu.names[kind]]
+    return {key for keys in found for key in keys}
+
+
 @pytest.mark.parametrize("name", names())
 class TestTables:
     """The tables of the package."""
@@ -49,7 +55,7 @@ class TestTables:
             key
             for cell in (*read_table(name).cells, *read_table(name).bands)
             for key in cell.settings
-            if key not in known | set(plugin_keys(menu, "method", cell.method)) | {"model.hidden", "optim.lr"}
+            if key not in known | set(plugin_keys(menu, "method", cell.method)) | plugins(menu)
         }
 
         assert wrong == set()
@@ -79,7 +85,7 @@ class TestTable:
 
     def test_help_names_all_of_them(self) -> None:
         """`contilab verify --help` names every table, without reading them."""
-        assert names() == TABLES
+        assert names() == tuple(sorted((*TABLES, *RECORDED)))
 
     def test_unknown_name(self) -> None:
         """A name that there is not is refused with those that there are."""
@@ -123,6 +129,17 @@ class TestVerdict:
         (verdict,) = verdicts(table, [study])
 
         assert (verdict.passed, verdict.reason) == (None, reason)
+
+    @pytest.mark.parametrize(
+        ("status", "said"), [("recorded", "recorded"), ("verified", "published"), ("recalled", "published")]
+    )
+    def test_our_own_numbers_are_never_called_published(self, status, said) -> None:
+        """A recorded table says that its numbers are recorded, and its cells give a verdict."""
+        table = a_table(status=status, cells=[a_cell(), a_cell(**{"optim.lr": 0.2})])
+        equal, other = verdicts(table, [ours()])
+
+        assert equal.passed is (None if status == "recalled" else True)
+        assert other.differences == (f"optim.lr = 0.1, {said} with 0.2",)
 
     def test_differences_name_both_values(self) -> None:
         """Each setting that is not that of the source is told with both values."""

@@ -1,19 +1,21 @@
-"""A table of published numbers: cells with their protocol, and bands within which a result must lie.
+"""A table of published numbers, or of our own recorded ones: cells with their protocol, and bands for a result to lie in.
 
-A table is a TOML file beside this one. `[protocol]` holds settings of all cells by dotted key, `[settings.METHOD]` those of a
-method, `settings.SCENARIO` those of a cell. A cell is [mean] or [mean, spread] in percent. Where a source does not tell a
-setting, `not_stated` says so in words, and its cells are printed without a verdict.
+A table is a TOML file beside this one, or in `contilab.report.recorded` if its numbers are our own. `[protocol]` holds settings
+of all cells by dotted key, `[settings.METHOD]` those of a method, `settings.SCENARIO` those of a cell. A cell is [mean] or
+[mean, spread] in percent. Where a source does not tell a setting, `not_stated` says so in words, and its cells are printed
+without a verdict.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, Literal, NamedTuple
 
 from contilab.errors import UsageError
 
 SCENARIOS = ("task", "domain", "class")
-FOLDER = files("contilab.report.published")
+FOLDERS = (files("contilab.report.published"), files("contilab.report.recorded"))
 
 
 class Cell(NamedTuple):
@@ -38,28 +40,38 @@ class Band(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What one source published. status: "verified" if it was read there, "recalled" if it is known at second hand."""
+    """What one source published, or what we recorded.
+
+    status: "verified" if it was read in its source, "recalled" if it is known at second hand, "recorded" if it is what contilab
+    itself gave, in the versions that *recorded_with* names.
+    """
 
     name: str
     title: str
-    status: Literal["verified", "recalled"]
+    status: Literal["verified", "recalled", "recorded"]
     seeds: int
     spread: Literal["sem", "sd"]
     not_stated: tuple[str, ...]
     cells: tuple[Cell, ...]
     bands: tuple[Band, ...]
+    recorded_with: str = ""
+
+    @property
+    def said(self) -> str:
+        """What was done with its numbers: "published" or "recorded"."""
+        return "recorded" if self.status == "recorded" else "published"
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all tables."""
-    return tuple(sorted(item.name.removesuffix(".toml") for item in FOLDER.iterdir() if item.name.endswith(".toml")))
+    return tuple(sorted(_tables()))
 
 
 def read_table(name: str) -> Table:
     """Return the table *name*; UsageError if there is none."""
     if name not in names():
         raise UsageError("--against", f'there is no table "{name}"', hint=f"there are {', '.join(names())}")
-    found = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    found = tomllib.loads(_tables()[name].read_text(encoding="utf-8"))
     return Table(
         name=name,
         title=found["title"],
@@ -69,7 +81,13 @@ def read_table(name: str) -> Table:
         not_stated=tuple(found.get("not_stated", ())),
         cells=tuple(_cells(found)),
         bands=tuple(_bands(found)),
+        recorded_with=found.get("recorded_with", ""),
     )
+
+
+def _tables() -> dict[str, Traversable]:
+    items = (item for folder in FOLDERS for item in folder.iterdir())
+    return {item.name.removesuffix(".toml"): item for item in items if item.name.endswith(".toml")}
 
 
 def _cells(found: Mapping[str, Any]) -> Iterator[Cell]:

@@ -1,11 +1,12 @@
-"""Whether what a study measured agrees with what was published.
+"""Whether what a study measured agrees with what was published, or with what was recorded of the same study before.
 
 Cells are compared one by one with the cell of the study that differs in the fewest settings. A cell passes if
 
     |ours - theirs| <= 3 sqrt(sem_ours^2 + sem_theirs^2) + 0.5 points (chosen),
 
-and a band if our mean lies in it, widened by 3 of our own sem on both sides. Only verified cells whose every setting is stated
-and equal give a verdict, and bands under equal settings from at least five seeds; everything else is printed with its reason.
+and a band if our mean lies in it, widened by 3 of our own sem on both sides. Only verified and recorded cells whose
+every setting is stated and equal give a verdict, and bands under equal settings from at least five seeds; everything else is
+printed with its reason.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,7 +74,7 @@ def _judged(table: Table, reference: Cell | Band, study: Sequence[Ours]) -> Verd
     if not same:
         return None
     ours = min(same, key=lambda each: len(list(_differences(reference, each))))
-    differences = tuple(_differences(reference, ours))
+    differences = tuple(f"{named}, {table.said} with {theirs}" for named, theirs in _differences(reference, ours))
     reason = _undecided(table, reference, ours, differences)
     return Verdict(reference, ours, differences, None if reason else _passes(reference, ours), reason)
 
@@ -83,11 +84,12 @@ def _is_same(reference: Cell | Band, ours: Ours) -> bool:
     return asked == (ours.settings["method.name"], ours.settings["benchmark.scenario"])
 
 
-def _differences(reference: Cell | Band, ours: Ours) -> Iterable[str]:
+def _differences(reference: Cell | Band, ours: Ours) -> Iterable[tuple[str, str]]:
+    """Yield each setting that differs, as it is here, and its value there."""
     for key, theirs in reference.settings.items():
         value = ours.settings.get(key)
         if value != theirs:
-            yield f"{key} = {_shown(value)}, published with {_shown(theirs)}"
+            yield f"{key} = {_shown(value)}", _shown(theirs)
 
 
 def _undecided(table: Table, reference: Cell | Band, ours: Ours, differences: Sequence[str]) -> str:
@@ -98,7 +100,7 @@ def _undecided(table: Table, reference: Cell | Band, ours: Ours, differences: Se
         reasons |= {f"a band needs {SEEDS} seeds, here are {seeds}": seeds < SEEDS}
     else:
         reasons |= {
-            f"the number is {table.status}, not read in its source": table.status != "verified",
+            f"the number is {table.status}, not read in its source": table.status == "recalled",
             "published without a spread": reference.sem is None,
             f"not stated in the source: {', '.join(table.not_stated)}": bool(table.not_stated),
             "one seed has no spread": seeds == 1,
