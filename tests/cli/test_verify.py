@@ -1,0 +1,55 @@
+"""`contilab verify` on a study of another protocol: nothing is hidden and nothing is claimed."""
+
+import pytest
+import structlog
+
+from contilab.cli.app import app
+from contilab.cli.main import guarded
+
+MANIFEST = """
+name = "small"
+profile = "smoke"
+[matrix]
+preset = ["split_digits_class"]
+method = ["naive", "joint"]
+seed = [0, 1]
+[overrides]
+"model.hidden" = [8]
+[method_overrides.joint]
+"optim.lr" = 1e30
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, capsys):
+    """What verify prints of a study that learned other data, all seeds of joint having diverged."""
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "m.toml").write_text(MANIFEST)
+    place = ["--store", str(tmp_path / "store")]
+    for words in (
+        ["plan", str(tmp_path / "m.toml")],
+        ["run", "--workers", "1"],
+        ["verify", "small", "--against", "vandeven2018"],
+    ):
+        capsys.readouterr()
+        assert guarded(lambda words=words: app([*words, *place])) == 0
+        structlog.reset_defaults()
+    return capsys.readouterr().out
+
+
+class TestVerify:
+    """What it prints."""
+
+    def test_prints_every_difference_and_gives_no_verdict(self, told):
+        """Each setting that is not the published one stands with both values, and no number passes or fails."""
+        assert "  benchmark.name = split_digits, published with split_mnist" in told
+        assert "  model.hidden = [8], published with [400, 400]" in told
+        assert told.splitlines()[-1] == "0 pass, 0 fail, 2 give no verdict"
+
+    def test_counts_the_seeds_behind_a_number(self, told):
+        """Two seeds stand behind naive; both seeds of joint diverged, so there is no number and a count of 0."""
+        rows = {line.split()[0]: line.split() for line in told.splitlines() if line.startswith(("naive  ", "joint  "))}
+
+        assert rows["naive"][-4] == "2"
+        assert rows["joint"][-5:] == ["-", "0", "-", "-", "-"]
