@@ -15,9 +15,9 @@ from contilab.engine import setup as engine_setup
 from contilab.manifest.resolve import resolve
 from contilab.plan.expand import expand
 from contilab.plan.menu import catalog_menu
+from contilab.report.published.cells import settings_of
 from contilab.report.published.table import read_table
 from contilab.report.published.verdict import Ours, verdicts
-from contilab.report.settings import flat
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 TEST_DATA = os.environ.get("CONTILAB_TEST_DATA")
@@ -41,7 +41,7 @@ def cells(name):
     """Return the cells of the manifest *name* as `verify` reads them, without values."""
     text = (MANIFESTS / f"{name}.toml").read_text(encoding="utf-8")
     study = expand(resolve(text, place=name, values=(), menu=catalog_menu()), catalog_menu())
-    return [(cell, Ours("", flat(study.runs[cell.runs[min(cell.runs)]].config), ())) for cell in study.cells]
+    return [(cell, Ours("", settings_of(study.runs[cell.runs[min(cell.runs)]].config), ())) for cell in study.cells]
 
 
 def of_one(name, method):
