@@ -1,6 +1,28 @@
 """What holds for all tests."""
 
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("contilab", deadline=None)  # a busy machine makes no property false
 settings.load_profile("contilab")
+
+
+@pytest.fixture
+def drawn_samples(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Return the indices of all samples that training draws from now on, and that memory holds meanwhile."""
+    from contilab.engine.draws import Draws
+
+    seen: set[int] = set()
+    chunk = Draws.chunk
+
+    def noting(self: Draws, stage: Any, piece: Any, memory: Any) -> Any:
+        draws = chunk(self, stage, piece, memory)
+        for own in (*draws.replay.values(), *draws.references):
+            seen.update(own.samples[own.weight > 0].tolist())
+        seen.update(draws.current.flatten().tolist(), *(entries.held.tolist() for entries in memory.entries()))
+        return draws
+
+    monkeypatch.setattr(Draws, "chunk", noting)
+    return seen

@@ -11,7 +11,7 @@ from contilab.data.blurry import blurred
 from contilab.data.contract import Source, Stream
 from contilab.engine import masks
 from contilab.engine.augmentation import Augmentation, augmentation
-from contilab.engine.draws import Stage
+from contilab.engine.draws import Draws, Stage
 from contilab.engine.ensemble import MemberState, clone, initial_params
 from contilab.engine.memory.entries import no_entries
 from contilab.engine.memory.memories import Memories, Pool
@@ -114,6 +114,19 @@ def _mixture(run: Run, stream: Stream, planned: Sequence[Stage]) -> Mixture | No
         return None
     parts = tuple(stage.new if stage.fills else stage.samples for stage in planned)
     return Mixture(parts, stream.train_rows.cpu().numpy(), stream.head_rows, own.fuzzy_steps * run.train.batch)
+
+
+def draws_of(setup: Setup) -> Draws:
+    """Return what chance decides for the members of *setup*."""
+    return Draws(
+        [run.seed for run in setup.runs],
+        setup.plan,
+        device=setup.device,
+        dtype=setup.dtype,
+        augmentation=setup.augmentation,
+        mixture=setup.mixture,
+        masks_seen=setup.masks_seen,
+    )
 
 
 def initial_members(setup: Setup) -> list[MemberState]:

@@ -11,14 +11,14 @@ from contilab.engine.checkpoint import Part, Standing, pack, step_of, unpack
 from contilab.engine.closing import end_of_task, examine, memory_notes, taken_in
 from contilab.engine.costs import Stopwatch, cost
 from contilab.engine.diary import Diary, outcome
-from contilab.engine.draws import Draws, Stage
+from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.environment import choose, circumstances
 from contilab.engine.evaluate import not_at_all
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.memory.entries import Entries
 from contilab.engine.recording.recorder import Recorder, stream_notes
-from contilab.engine.setup import Setup, begun_anew, initial_members, initial_memory, learner_of, prepare, source_of
+from contilab.engine.setup import Setup, begun_anew, draws_of, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
 from contilab.hardware.device import choose_device
@@ -69,16 +69,7 @@ def train_group(
     *named*: the circumstances that snapshots name.
     """
     standing = _beginning(setup, watch) if resume is None else unpack(setup, resume)
-    draws = Draws(
-        [run.seed for run in setup.runs],
-        setup.plan,
-        device=setup.device,
-        dtype=setup.dtype,
-        augmentation=setup.augmentation,
-        mixture=setup.mixture,
-        masks_seen=setup.masks_seen,
-    )
-    session = Session(setup, make(setup.learner), draws, watch)
+    session = Session(setup, make(setup.learner), draws_of(setup), watch)
     keeper = _Keeper(setup, watch, named or {}, step_of(setup, standing))
     if resume is not None:
         watch.log("resumed", task=standing.task, step=keeper.kept)

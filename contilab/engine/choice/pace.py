@@ -3,11 +3,11 @@
 import time
 from typing import NamedTuple
 
-from contilab.engine.draws import Draw, Draws
+from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.schedule import BLOCK, Chunk
-from contilab.engine.setup import Setup, initial_members, initial_memory
+from contilab.engine.setup import Setup, draws_of, initial_members, initial_memory
 
 
 class Lap(NamedTuple):
@@ -39,15 +39,7 @@ class Pace:
     ) -> None:
         self._setup = setup
         self._execution = make(setup.learner)
-        self._draws = Draws(
-            [run.seed for run in setup.runs],
-            setup.plan,
-            device=setup.device,
-            dtype=setup.dtype,
-            augmentation=setup.augmentation,
-            mixture=setup.mixture,
-            masks_seen=setup.masks_seen,
-        )
+        self._draws = draws_of(setup)
         self._stage = setup.stages[0]
         self._lesson = setup.lesson(self._stage)
         self._ensemble = self._execution.gather(members or initial_members(setup))
