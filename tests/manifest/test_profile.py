@@ -67,3 +67,18 @@ class TestProfiles:
         assert {name: settings["benchmark.scenario"] for name, settings in presets.items()} == {
             name: name.rpartition("_")[2] for name in presets
         }
+
+    @pytest.mark.parametrize("profile", profile_names())
+    def test_augmented(self, profile: str) -> None:
+        """Photographs are learned moved and mirrored in every profile; digits, clothing and data of one's own as they are."""
+        found = {
+            preset: settings["train.augment"]
+            for preset, settings in read_profile(profile).presets.items()
+            if "train.augment" in settings
+        }
+
+        assert found == {
+            f"{name}_{scenario}": "crop_flip"
+            for name in ("split_cifar10", "split_cifar100", "split_tinyimagenet")
+            for scenario in ("task", "class", "domain")
+        }
