@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from contilab.engine import masks, streams
 from contilab.engine.diary import Diary
@@ -20,6 +21,7 @@ from contilab.engine.memory.entries import Entries
 from contilab.engine.memory.memories import Memories
 from contilab.engine.setup import Setup
 from contilab.engine.stage import Session
+from contilab.engine.step import Lesson
 from contilab.models.contract import Params
 from contilab.spec.run import Run
 from contilab.strategies.contract import Importance, TaskEnd
@@ -73,16 +75,21 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
     learned = stage.samples if setup.mixture is None else setup.mixture.line(run.seed, stage.task)
     index = torch.from_numpy(learned[order[:count]]).to(setup.device)
     lesson = setup.lesson(stage)
-    mask = lesson.masks[lesson.tasks[index]]
-    if setup.mixture is not None and setup.masks_seen:
-        mask = torch.from_numpy(setup.mixture.seen_after(run.seed, stage.task)).to(setup.device).expand_as(mask)
     samples = Samples(
         lesson.inputs[index],
         lesson.rows[index],
-        mask,
+        _masks(setup, stage, run, lesson, index),
         torch.from_numpy(uniform).to(setup.device, setup.dtype),
     )
     return importance(setup.learner.model, params, request, samples, batch=stage.schedule.batch)
+
+
+def _masks(setup: Setup, stage: Stage, run: Run, lesson: Lesson, index: Tensor) -> Tensor:
+    """Return the masks [n, C] that the samples *index* [n] have once *stage* is over; where tasks mix, what *run* has seen."""
+    if setup.mixture is not None and setup.masks_seen:
+        seen = torch.from_numpy(setup.mixture.seen_after(run.seed, stage.task)).to(setup.device)
+        return seen.expand(len(index), -1)
+    return lesson.masks[lesson.tasks[index]]
 
 
 def memory_notes(setup: Setup, entries: Entries, diary: Diary) -> dict[str, Any]:
@@ -110,7 +117,7 @@ def _boundary_notes(setup: Setup) -> dict[str, Any]:
     """
     strategy, plan, benchmark = setup.learner.strategy, setup.plan, setup.shared.benchmark
     offers_late = plan.capacity > 0 and plan.insert == "task_end"
-    needs = strategy.penalty or strategy.teacher or strategy.reference or strategy.stages != "tasks" or offers_late
+    needs = strategy.after_task or strategy.reference or strategy.stages != "tasks" or offers_late
     notes: dict[str, Any] = {"acts_at": "nominal boundaries"} if setup.mixture is not None and needs else {}
     if benchmark.online or benchmark.fuzzy_steps:
         looks = {"importances": strategy.importance is not None, "memory": offers_late}

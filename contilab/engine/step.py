@@ -88,10 +88,10 @@ def inputs_of(lesson: Lesson, index: Tensor, views: Sequence[tuple[Tensor, ...]]
 
 def mask_of(lesson: Lesson, index: Tensor, draw: Draw) -> Tensor:
     """Return the training masks [B, C] of the samples *index* [B]: those of their tasks, or where tasks mix what was seen."""
-    mask = lesson.masks[lesson.tasks[index]]
-    for seen in draw.seen:
-        mask = seen.expand_as(mask)
-    return mask
+    if draw.seen:
+        (seen,) = draw.seen
+        return seen.expand(len(index), -1)
+    return lesson.masks[lesson.tasks[index]]
 
 
 class Extra(NamedTuple):
