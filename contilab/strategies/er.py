@@ -6,7 +6,8 @@ concat: L = mean over B and B' together of ce
 tasks:  L = (1/k) mean_B ce + (1 - 1/k) mean_B' ce, k = number of tasks so far (van de Ven et al. 2022)
 
 Deviation of `tasks`: while memory has nothing to give, the current batch has all the weight, so that a memory of 0 is naive
-training under both weightings.
+training under both weightings. Where tasks mix, k is the nominal task: it grows at the boundary, not when the first sample of
+the next task comes.
 
 head = "ncm" trains the same network and predicts the class whose entries of memory have the nearest mean of features, as
 iCaRL does (Rebuffi et al. 2017); with other methods than iCaRL that is a choice of contilab.
@@ -61,8 +62,8 @@ def er(settings: Settings) -> Strategy:
     >>> round(float(er(Settings()).loss(state, {"current": current, "replay": replay})), 4)
     1.0397
     """
-    loss = _loss_of_both if settings.weighting == "concat" else _loss_by_tasks
-    return Strategy(init=_init, loss=loss, replay=("replay",), after_task=_after_task, head=settings.head)
+    strategy = Strategy(init=_init, loss=_loss_of_both, replay=("replay",), head=settings.head)
+    return strategy if settings.weighting == "concat" else strategy._replace(loss=_loss_by_tasks, after_task=_after_task)
 
 
 def _init(params: Params, _member: Member) -> ErState:

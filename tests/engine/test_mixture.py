@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from contilab import catalog
+from contilab.engine.closing import end_of_task
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.mixture import Mixture, later_places
-from contilab.engine.setup import draws_of, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.streams import FUZZY, ORDER, permutation, uniforms
 from contilab.spec.sections import Benchmark, Train
 
@@ -212,6 +213,19 @@ class TestNotes:
         record = make.outcomes([run_of(make, "fuzzy", method)], stream=stream)[0].record
 
         assert {key: value for key, value in record.notes.items() if key in ("acts_at", "second_look")} == notes
+
+    def test_weights_by_the_number_of_tasks(self, make, stream):
+        """Replay that weighs by the number of tasks counts nominal ones: the weights change at the boundary, and it says so."""
+        run = run_of(make, "fuzzy", "er", settings={"weighting": "tasks"})
+        setup = make.setup([run], stream)
+        (member,) = initial_members(setup)
+        counts = [float(member.strategy.tasks)]
+        for stage in setup.stages:
+            member = end_of_task(setup, stage, run, member)
+            counts.append(float(member.strategy.tasks))
+
+        assert counts == [1, 2, 3, 4]
+        assert make.outcomes([run], stream=stream)[0].record.notes["acts_at"] == "nominal boundaries"
 
     def test_of_plain_streams_there_are_none(self, make, stream):
         """Nothing is noted of sharp boundaries."""

@@ -23,7 +23,7 @@ def uniform_batch(allowed, count, weight=1.0):
 def in_task(strategy, task):
     """Return the state of *strategy* in its task number *task*."""
     state = strategy.init(PARAMS, Member({}, 0.1))
-    for _ in range(task):
+    for _ in range(task if strategy.after_task else 0):
         state = strategy.after_task(state, TaskEnd(PARAMS, None))
     return state
 
@@ -47,6 +47,10 @@ class TestReplay:
         expected = share * math.log(2) + (1 - share) * math.log(4)
 
         assert float(strategy.loss(in_task(strategy, task), batches)) == pytest.approx(expected, rel=1e-6)
+
+    def test_concat_does_nothing_between_tasks(self):
+        """One mean over both batches knows no tasks, so it needs no boundaries."""
+        assert er(Settings()).after_task is None
 
     @BOTH
     @pytest.mark.parametrize("task", [0, 2])
