@@ -23,6 +23,7 @@ OFFER = "offer"  # per task: the order in which all of its samples are offered a
 OFFER_DRAW = "offer.draw"  # per task: one number for each of them
 IMPORTANCE = "importance"  # per task: which samples
 IMPORTANCE_DRAW = "importance.draw"  # per task: one number for each of them
+FEW_SHOT = "few_shot"  # per pass: the order of a task's samples when it is learned again, to measure how fast
 
 
 def words(seed: int, purpose: str, *, task: int, index: int, count: int) -> NDArray[np.uint64]:

@@ -6,8 +6,11 @@ drift                  float [S]         norm(theta_i - theta_{i-1}); theta_{-1}
 drift_relative         float [S]         the same divided by norm(theta_{i-1})
 interpolation_loss     float [T-1, 11]   loss on task j at u = 0, .1, ..., 1 between theta_j and the end
 gradient_cosine        float [S, T, T]   cosines of the mean gradients of tasks i and j after each stage; nan if not seen
-few_shot_accuracy      float [T-1]       accuracy on each earlier task after 10 steps on its training data
+few_shot_accuracy      float [T-1]       accuracy on each earlier task after 10 steps on its training data; nan if they diverge
 perplexity             float [S + 1]     of the language model before and after each stage
+
+Losses and cosines are those of the mean cross entropy under the mask with which a task is tested by then. Where the parameters
+of all tasks are too many to be kept, these two have no line.
 """
 
 from collections.abc import Callable
@@ -59,6 +62,17 @@ def pairs_of(cosines: Array) -> Array:
     return found
 
 
+def gradients_of(evidence: Evidence) -> Array:
+    """Return the cosines of all pairs of tasks begun after each stage; Missing where one is not there."""
+    cosines = _kept(evidence, recorded(evidence, "gradient_cosine", "full"))
+    if evidence.diverged:
+        raise Missing(evidence.lost(evidence.last))
+    for stage, own in enumerate(cosines):
+        if np.isnan(own[: stage + 1, : stage + 1]).any():
+            raise Missing("a gradient is zero")
+    return pairs_of(cosines)
+
+
 def few_shot_recovery(evidence: Evidence) -> float:
     """Return the mean over earlier tasks of (A_10 - R[T-1, j]) / (R[j, j] - R[T-1, j]), where something was lost (chosen)."""
     again = measured(evidence, "few_shot_accuracy", "full")
@@ -74,37 +88,59 @@ def few_shot_recovery(evidence: Evidence) -> float:
 
 
 def _metric(name: str, read: Callable[[Evidence], Any], summary: str, **facts: Any) -> Metric:
-    described = {"tier": "full", "higher_is_better": None, **facts}
-    return Metric(name, lambda e: float(read(e)), summary, ("stages", "tensors"), **described)
+    described = {"tier": "full", "needs": ("stages", "tensors"), "higher_is_better": None, **facts}
+    return Metric(name, lambda e: float(read(e)), summary, **described)
 
 
-def _gradients(evidence: Evidence) -> Array:
-    return pairs_of(recorded(evidence, "gradient_cosine", "full"))  # nan where a task was not seen yet
+def _kept(evidence: Evidence, lines: Array) -> Array:
+    if not len(lines) and evidence.tasks > 1:
+        raise Missing("the parameters of so many tasks, or so large ones, are not kept")
+    return lines
 
 
-_BARRIER: dict[str, Any] = {"unit": "nats", "paper": "Frankle 2020; Mirzadeh 2021", "higher_is_better": False}
+def _barrier(evidence: Evidence) -> float:
+    _kept(evidence, recorded(evidence, "interpolation_loss", "full"))
+    return float(np.mean([loss_barrier(row) for row in measured(evidence, "interpolation_loss", "full")]))
+
+
+_OF_TWO: dict[str, Any] = {"needs": ("stages", "two_tasks", "tensors")}
+_BARRIER: dict[str, Any] = {"unit": "nats", "paper": "Frankle 2020; Mirzadeh 2021", "higher_is_better": False, **_OF_TWO}
 
 DRIFT = _metric(
-    "drift", lambda e: measured(e, "drift", "full").mean(), "distance that a task moves the parameters", unit="norm"
+    "drift",
+    lambda e: measured(e, "drift", "extended").mean(),
+    "distance that a task moves the parameters",
+    tier="extended",
+    unit="norm",
 )
 DRIFT_RELATIVE = _metric(
-    "drift_relative", lambda e: measured(e, "drift_relative", "full").mean(), "drift divided by the norm before", unit="ratio"
+    "drift_relative",
+    lambda e: measured(e, "drift_relative", "extended").mean(),
+    "drift divided by the norm before",
+    tier="extended",
+    unit="ratio",
 )
 LOSS_BARRIER = _metric(
     "loss_barrier",
-    lambda e: np.mean([loss_barrier(row) for row in measured(e, "interpolation_loss", "full")]),
+    _barrier,
     "rise of the loss between the model after a task and the last one",
     **_BARRIER,
 )
 GRAD_COSINE = _metric(
-    "grad_cosine", lambda e: _gradients(e).mean(), "cosine of the gradients of two tasks", paper="Yu 2020", unit="difference"
+    "grad_cosine",
+    lambda e: gradients_of(e).mean(),
+    "cosine of the gradients of two tasks",
+    paper="Yu 2020",
+    unit="difference",
+    **_OF_TWO,
 )
 INTERFERENCE = _metric(
     "interference",
-    lambda e: (_gradients(e) < 0).mean(),
+    lambda e: (gradients_of(e) < 0).mean(),
     "share of pairs of tasks whose gradients oppose each other",
     paper="Yu 2020",
     higher_is_better=False,
+    **_OF_TWO,
 )
 FEW_SHOT_RECOVERY = _metric(
     "few_shot_recovery",
@@ -112,6 +148,7 @@ FEW_SHOT_RECOVERY = _metric(
     "share of what was lost that ten steps bring back",
     higher_is_better=True,
     unit="ratio",
+    **_OF_TWO,
 )
 PPL_RETENTION = _metric(
     "ppl_retention",

@@ -32,7 +32,7 @@ class Sitting(NamedTuple):
 
 def subset(stream: Stream, most: int) -> list[Tensor]:
     """Return up to *most* test samples of each task, evenly spaced in its own order: no random number is drawn for them."""
-    return [_spread(task.test, most) for task in stream.tasks]
+    return [spread(task.test, most) for task in stream.tasks]
 
 
 def exam_until(stream: Stream, samples: Sequence[Tensor], task: int) -> Exam:
@@ -99,6 +99,7 @@ def _hits(scores: Tensor, exam: Exam, mask: Tensor) -> Tensor:
     return torch.stack([part.sum() for part in torch.split(right, exam.sizes)])
 
 
-def _spread(samples: Tensor, most: int) -> Tensor:
+def spread(samples: Tensor, most: int) -> Tensor:
+    """Return up to *most* of *samples*, evenly spaced."""
     count = min(most, len(samples))
     return samples[torch.arange(count, device=samples.device) * len(samples) // max(1, count)]
