@@ -7,7 +7,7 @@ ContilabError                   1  a fault of contilab itself
 ├── RefusedStart                4  the environment does not allow a start
 │   ├── StoreError              4  the store cannot be used
 │   ├── DeviceError             4  no such device
-│   └── DataError               4  data are missing or not what they must be
+│   └── DataError               4  data are missing or not what they must be (files just named to be imported: InputError)
 ├── EnvironmentFault            5  it failed on the way: no space left, device lost
 ├── CheckpointMismatch          1  a checkpoint is damaged, or not of these runs and this model
 └── Stopped                   143  told to stop; what was done is saved

@@ -6,7 +6,8 @@ of it stays in the cache.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from contilab.data.folder_set import FolderSet, read_folder_set
 from contilab.data.folders import below, download_folder, find, locate
 from contilab.data.image_set import ImageSet, read_alike, read_dataset
 from contilab.data.published import IMAGE_SETS, KNOWN, KnownSet
-from contilab.errors import DataError, UsageError
+from contilab.errors import DataError, InputError, UsageError
 
 IMPORT = "contilab data import {} DIR takes the files you have"
 
@@ -41,14 +42,17 @@ def import_data(name: str, path: Path, environ: Mapping[str, str], *, own_name: 
     """Take the data at *path* into the cache as *name*, a published set or a name of one's own.
 
     *own_name*: what to call files that have the form of the published set *name*. *size*: pixels that pictures are made.
-    Raises UsageError for names that cannot be, DataError if the files are not what they must be.
+    Raises UsageError for names that cannot be, InputError if the files are not what they must be, and DataError if the cache
+    cannot be written.
     """
     _check_names(name, own_name)
     if not path.exists():
-        raise DataError(str(path), "there is no such file or folder", hint="the second argument is where the data are")
+        raise InputError(str(path), "there is no such file or folder", hint="the second argument is where the data are")
     known, cache = KNOWN.get(name), open_cache(environ)
     with cache.alone(own_name or name):
-        reading = read_known(known, path, size=size) if known else _read_own(name, path, size)
+        with _input():
+            reading = read_known(known, path, size=size) if known else _read_own(name, path, size)
+            _check_place(cache, name, reading, own_name)
         return _kept(cache, name, reading, own_name)
 
 
@@ -64,7 +68,19 @@ def prepare(name: str, environ: Mapping[str, str], progress: Progress = silent) 
         named = cache.named(name)
         if named and named.is_published and cache.has(named.digest):
             return Taken(name, named, "")
-        return _kept(cache, name, _gotten(known, cache, environ, progress), "")
+        reading = _gotten(known, cache, environ, progress)
+        _check_place(cache, name, reading, "")
+        return _kept(cache, name, reading, "")
+
+
+@contextmanager
+def _input() -> Iterator[None]:
+    """Turn faults of the data into faults of the input: the user has just named them, and no environment lacks anything."""
+    try:
+        yield
+    except DataError as error:
+        fault = error.faults[0]
+        raise InputError(fault.place, fault.problem, hint=fault.hint) from error
 
 
 def shape_of(known: KnownSet) -> Shape:
@@ -151,11 +167,15 @@ def _read_own(name: str, path: Path, size: int | None) -> Reading:
     return Reading(read.dataset, is_published=False, place=str(path), class_names=read.class_names)
 
 
-def _kept(cache: Cache, name: str, reading: Reading, own_name: str) -> Taken:
-    known, before = name if name in KNOWN else "", cache.named(own_name or name)
-    if known and before and before.is_published and not reading.is_published:
+def _check_place(cache: Cache, name: str, reading: Reading, own_name: str) -> None:
+    before = cache.named(own_name or name)
+    if name in KNOWN and before and before.is_published and not reading.is_published:
         problem = f"the content is not the published one of {name}, which is in the cache under that name"
         raise DataError(reading.place, problem, hint="--as NAME keeps both")
+
+
+def _kept(cache: Cache, name: str, reading: Reading, own_name: str) -> Taken:
+    known, before = name if name in KNOWN else "", cache.named(own_name or name)
     shown = own_name or (name if reading.is_published or not known else f"{name} (not the published files)")
     digest = cache.put(reading.dataset)
     named = Named(shown, digest, known, reading.is_published, reading.class_names)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contilab.errors import DataError
+from contilab.errors import DataError, RefusedStart
 
 ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")  # others are read by code that few people test
@@ -30,7 +30,7 @@ class Picture:
 def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
     """Return the picture in *content*, made *size* x *size* pixels if that is given (bilinear, from the whole picture).
 
-    Raises DataError, naming *place*, if it is none, is cut or too large, or if Pillow is not installed.
+    Raises DataError, naming *place*, if it is none, is cut or too large, and RefusedStart if Pillow is not installed.
     """
     image_module = _pillow(place)
     try:
@@ -55,5 +55,5 @@ def _pillow(place: str) -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise DataError(place, "is a picture, and Pillow is not installed", hint=INSTALL) from error
+        raise RefusedStart(place, "is a picture, and Pillow is not installed", hint=INSTALL) from error
     return Image

@@ -63,14 +63,40 @@ class TestData:
 
         assert line.endswith(f"{digest[:12]}  ready")
 
-    def test_refusal_is_one_sentence_and_exit_4(self, cli, tmp_path):
-        """Files that are none of the set end in one error with its hint, and exit code 4."""
+    def test_refusal_is_one_sentence_and_exit_2(self, cli, tmp_path):
+        """Files that are none of the set end in one error with its hint, and exit code 2: the user named them."""
         (tmp_path / "page.html").write_text("<html>")
 
         code, out, err = cli("data", "import", "cifar10", tmp_path)
 
-        assert (code, out) == (4, "")
+        assert (code, out) == (2, "")
         assert err.startswith(f"error: {tmp_path}: holds no cifar10: expected cifar-10-batches-py or cifar-10-batches-bin")
+
+    @pytest.mark.parametrize("content", [None, b"", b"PK cut"])
+    def test_files_that_cannot_be_read_are_exit_2(self, cli, tmp_path, content):
+        """So do files of one's own that are not there, or are damaged."""
+        if content is not None:
+            (tmp_path / "own.npz").write_bytes(content)
+
+        assert cli("data", "import", "mine", tmp_path / "own.npz")[:2] == (2, "")
+
+    def test_cache_that_cannot_be_written_is_exit_4(self, cli, arrays, tmp_path):
+        """Good files that cannot be kept are a fault of the environment."""
+        (tmp_path / "cache").write_text("a file where the folder should be")
+
+        code, _, err = cli("data", "import", "mine", arrays)
+
+        assert (code, err.count("error: ")) == (4, 1)
+
+    def test_data_of_the_environment_are_exit_4(self, cli, tmp_path, monkeypatch):
+        """What is asked for by name alone, and lies damaged in a folder of CONTILAB_DATA, is a fault of the environment."""
+        (tmp_path / "t10k-labels-idx1-ubyte").write_text("cut")
+        monkeypatch.setenv("CONTILAB_DATA", str(tmp_path))
+
+        code, _, err = cli("data", "prepare", "mnist")
+
+        assert code == 4
+        assert f"error: {tmp_path}: mnist is incomplete" in err
 
     def test_names_that_cannot_be_are_exit_2(self, cli, arrays):
         """A name that means nothing is a fault of the words."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from contilab.data.class_folders import read_folders
 from contilab.data.download import Remote, sha256_is
 from contilab.data.folder_set import FolderSet, read_folder_set
-from contilab.errors import DataError
+from contilab.errors import DataError, RefusedStart
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
@@ -150,7 +150,7 @@ class TestFolders:
         """Where Pillow is not installed the message says how it is had."""
         monkeypatch.setitem(__import__("sys").modules, "PIL", None)
 
-        with pytest.raises(DataError, match="Pillow is not installed") as caught:
+        with pytest.raises(RefusedStart, match="Pillow is not installed") as caught:
             read_folders(put(tmp_path, TWO), "x")
 
         assert "contilab[images]" in caught.value.faults[0].hint

@@ -23,7 +23,7 @@ from contilab.data.download import Remote, sha256_is
 from contilab.data.idx_file import KnownFile
 from contilab.data.image_set import ImageSet
 from contilab.data.importing import import_data, load_published, prepare
-from contilab.errors import DataError, UsageError
+from contilab.errors import DataError, InputError, UsageError
 
 FILES = {
     name: np.hstack([np.array([[0], [1]], np.uint8), np.full((2, 3072), value, np.uint8)]).tobytes()
@@ -125,7 +125,7 @@ class TestImport:
         import_data("small", small, environ)
         other = put(tmp_path / "other", {**FILES, "test.bin": FILES["test.bin"].replace(b"\x09", b"\x08")})
 
-        with pytest.raises(DataError, match="the content is not the published one of small, which is in the cache") as caught:
+        with pytest.raises(InputError, match="the content is not the published one of small, which is in the cache") as caught:
             import_data("small", other, environ)
 
         assert caught.value.faults[0].hint == "--as NAME keeps both"
@@ -137,7 +137,7 @@ class TestImport:
         self, small: Path, environ: dict[str, str], tmp_path: Path, files: dict[str, bytes]
     ) -> None:
         """Whatever is refused, the cache holds nothing of it."""
-        with pytest.raises(DataError, match="small"):
+        with pytest.raises(InputError, match="small"):
             import_data("small", put(tmp_path / "wrong small", files), environ)
 
         assert left(Path(environ["CONTILAB_CACHE"])) == []
@@ -154,7 +154,7 @@ class TestImport:
 
         assert import_data("small", tmp_path / "good.npz", environ).named.shown == "small (not the published files)"
         for name, found in (("cut", "2 + 1 uint8"), ("floats", "2 + 2 float")):
-            with pytest.raises(DataError) as caught:
+            with pytest.raises(InputError) as caught:
                 import_data("small", tmp_path / f"{name}.npz", environ)
             assert f"expected 2 + 2 uint8 inputs of 3 x 32 x 32 in 2 classes, found {found} inputs" in str(caught.value)
 
@@ -195,7 +195,7 @@ class TestImport:
 
     def test_path_that_is_not_there(self, environ: dict[str, str], tmp_path: Path) -> None:
         """A path that does not exist is said before anything else."""
-        with pytest.raises(DataError, match="there is no such file or folder"):
+        with pytest.raises(InputError, match="there is no such file or folder"):
             import_data("cifar10", tmp_path / "none", environ)
 
 
