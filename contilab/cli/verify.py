@@ -1,6 +1,9 @@
-"""`contilab verify`: a study beside published or recorded numbers, protocol matched setting by setting."""
+"""`contilab verify`: a study beside published or recorded numbers, protocol matched setting by setting.
 
-from collections.abc import Sequence
+The protocol stands first: what a number means must be known before it is seen to pass or fail.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,13 +41,39 @@ def verify(
     table, opened = read_table(against), open_store(store)
     found = verdicts(table, cells_of(opened, opened.study(study)))
     typer.echo(f"{table.title}\n{_about(table)}\n")
-    typer.echo(columns([_head(table), *(_row(verdict) for verdict in found)], right=range(3, 7)))
-    for verdict in found:
-        _explain(verdict)
-    failed = sum(verdict.passed is False for verdict in found)
-    typer.echo(f"\n{sum(verdict.passed is True for verdict in found)} pass, {failed} fail, {_undecided(found)} give no verdict")
-    if failed:
+    typer.echo("\n".join(protocol(table, found)))
+    typer.echo("\n" + columns([_head(table), *(_row(verdict) for verdict in found)], right=range(3, 7)))
+    reasons = [f"{_name(verdict)}: {verdict.reason}" for verdict in found if verdict.reason]
+    typer.echo("\n".join(["", *(["No verdict on", *reasons, ""] if reasons else []), _count(found)]))
+    if any(verdict.passed is False for verdict in found):
         raise typer.Exit(3)
+
+
+def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
+    """Yield what the settings of the compared cells are beside those of *table*, in lines: each difference once."""
+    if not found:
+        yield f"{table.name} has no cell of the methods and scenarios of the study"
+        return
+    yield f"Protocol of {len(found)} cell{'s' if len(found) > 1 else ''}"
+    if table.not_stated:
+        yield f"not stated in the source: {', '.join(table.not_stated)}"
+    shared = [one for one in found[0].differences if all(one in other.differences for other in found)]
+    if shared:
+        yield from _listed("in all of them" if len(found) > 1 else _name(found[0]), shared)
+    alike: dict[tuple[str, ...], list[Verdict]] = {}
+    for verdict in found:
+        alike.setdefault(tuple(one for one in verdict.differences if one not in shared), []).append(verdict)
+    for own, verdicts in alike.items():
+        if own:
+            yield from _listed("; ".join(map(_name, verdicts)), own)
+    equal = len(alike.get((), ()))
+    if equal and not shared:
+        yield f"{'every' if equal == len(found) else 'in the others every'} setting that is stated is equal"
+
+
+def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
+    yield f"{head}:"
+    yield from (f"  {difference}" for difference in differences)
 
 
 def _head(table: "Table") -> list[str]:
@@ -87,16 +116,13 @@ def _distance(reference: "Cell | Band", ours: "Ours") -> tuple[str, str]:
     return f"{ours.mean - reference.mean:+.2f}", allowed
 
 
-def _explain(verdict: "Verdict") -> None:
-    """Tell why there is no verdict, and every difference of the protocol."""
-    if not verdict.reason and not verdict.differences:
-        return
+def _name(verdict: "Verdict") -> str:
+    """Return what was compared: the cell of the table, and which of the study stands beside it."""
     reference = verdict.reference
-    name = verdict.ours.name if verdict.ours else ""
-    typer.echo(f"\n{reference.method}, {reference.scenario}, {_published(reference)}: {verdict.reason} ({name})")
-    for difference in verdict.differences:
-        typer.echo(f"  {difference}")
+    ours = f" ({verdict.ours.name})" if verdict.ours else ""
+    return f"{reference.method}, {reference.scenario}, {_published(reference)}{ours}"
 
 
-def _undecided(found: Sequence["Verdict"]) -> int:
-    return sum(verdict.passed is None for verdict in found)
+def _count(found: Sequence["Verdict"]) -> str:
+    passed, failed, undecided = (sum(verdict.passed is way for verdict in found) for way in (True, False, None))
+    return f"{passed} pass, {failed} fail, {undecided} give no verdict"

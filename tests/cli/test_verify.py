@@ -47,6 +47,17 @@ class TestVerify:
         assert "  model.hidden = [8], published with [400, 400]" in told
         assert told.splitlines()[-1] == "0 pass, 0 fail, 2 give no verdict"
 
+    def test_prints_the_protocol_before_the_numbers(self, told):
+        """What differs stands above the table, each difference once: of all cells together, then what one has besides."""
+        protocol, table = told.split("\nmethod ", 1)
+        own = protocol[protocol.index("joint, class, ") :]
+
+        assert "differ" in table
+        assert "published with" not in table
+        assert protocol.count("benchmark.name = ") == 1
+        assert "\nin all of them:\n  " in protocol
+        assert "  optim.lr = 1e+30, published with 0.001" in own
+
     def test_counts_the_seeds_behind_a_number(self, told):
         """Two seeds stand behind naive; both seeds of joint diverged, so there is no number and a count of 0."""
         rows = {line.split()[0]: line.split() for line in told.splitlines() if line.startswith(("naive  ", "joint  "))}
