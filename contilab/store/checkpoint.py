@@ -21,6 +21,7 @@ from contilab.disk.sync import write_synced
 from contilab.store.layout import Layout, numbers, steps
 
 PAUSE_SECONDS = 1.0  # before a checkpoint that failed is written anew, once; chosen
+TAKEN_FROM = "from"  # in the manifest of a copy: the generation that it was taken over from
 KEPT = 2  # of an attempt's own: the newest, and the one before it should the newest be damaged
 
 
@@ -53,6 +54,13 @@ def newest(layout: Layout, gid: str, upto: int, *, below: int | None = None) -> 
         if os.path.lexists(directory):  # else its owner has removed it meanwhile
             damaged.append(str(directory))
     return Search(None, tuple(damaged))
+
+
+def last_written(layout: Layout, gid: str, upto: int) -> int:
+    """Return the last generation up to *upto* that wrote a valid checkpoint and did not only take one over; 0 if none did."""
+    latest_first = sorted(_candidates(layout, gid, upto), key=lambda one: -one[1])
+    places = ((layout.checkpoint(gid, n, step), step, n) for step, n in latest_first)
+    return next((n for place, step, n in places if _is_own(place) and _valid(place, gid, step) is not None), 0)
 
 
 def has_valid_above(layout: Layout, gid: str, n: int) -> bool:
@@ -113,7 +121,7 @@ def take_over(layout: Layout, gid: str, n: int, found: Checkpoint) -> None:
     try:
         for name, data in found.files.items():
             _link_or_write(source / name, temp / name, data)
-        publish_dir(temp, final, {"gid": gid, "n": n, "step": found.step, "from": found.generation})
+        publish_dir(temp, final, {"gid": gid, "n": n, "step": found.step, TAKEN_FROM: found.generation})
     finally:
         shutil.rmtree(temp, ignore_errors=True)
     failpoint("checkpoint.taken")
@@ -136,6 +144,14 @@ def _candidates(layout: Layout, gid: str, upto: int | None = None) -> Iterator[t
     """Yield (step, generation) of every name, newest first."""
     found = [(step, n) for n in numbers(names(layout.works / gid), "") for step in steps(names(layout.work(gid, n)))]
     yield from sorted((one for one in found if upto is None or one[1] <= upto), reverse=True)
+
+
+def _is_own(directory: Path) -> bool:
+    """Return whether the owner of *directory* wrote it, and did not take it over."""
+    try:
+        return TAKEN_FROM not in read_object(read_manifest(directory))
+    except OSError:
+        return False
 
 
 def _valid(directory: Path, gid: str, step: int) -> dict[str, bytes] | None:

@@ -18,7 +18,7 @@ from contilab.disk.read import MISPLACED, read_bytes
 from contilab.errors import Fault
 from contilab.spec.canonical import canonical
 from contilab.store.block import Block, Blocks, block, blocks
-from contilab.store.checkpoint import Search, newest
+from contilab.store.checkpoint import Search, last_written, newest
 from contilab.store.claim import Claim
 from contilab.store.clock import boot_id, boottime
 from contilab.store.ending import environment
@@ -147,7 +147,7 @@ class Claimer:
         if blocked := block(self._layout, gid, recorded, past):
             return blocked
         opening = Opening(last.n, results, newest(self._layout, gid, last.n))
-        facts = verdict(past, step=opening.step, results=results)
+        facts = verdict(past, step=opening.step, results=results, last_written=lambda: last_written(self._layout, gid, last.n))
         return quarantine(self._layout, gid, last.n, facts) if facts else opening
 
     def _walk(self, study: str | None) -> Sequence[tuple[str, tuple[str, ...]]]:

@@ -18,6 +18,18 @@ def die(planned, runner="one", steps=()):
     claim.close()
 
 
+def die_anew(planned, steps=()):
+    """Claim the group, refuse the newest checkpoint of step 100, write others at *steps*, and vanish."""
+    claim = Claimer(planned.store, runner="one", versions={}).claim_next()
+    assert not isinstance(claim, Idle), claim
+    newest = claim.checkpoint()
+    assert newest.step == 100
+    claim.checkpoint_before(newest)
+    for step in steps:
+        claim.save_checkpoint(step, {"state": b"2"})
+    claim.close()
+
+
 def end(planned, kind):
     """Claim the group and end the attempt as *kind*."""
     Claimer(planned.store, runner="one", versions={}).claim_next().end(kind)
@@ -121,6 +133,26 @@ class TestProgress:
         assert found(planned) == Idle(quarantined=planned.gids)
         assert record(planned, 6)["generations"] == [3, 4, 6]
         assert record(planned, 6)["step"] == 4
+
+    def test_below_a_checkpoint_that_is_refused(self, plan):
+        """Attempts that refuse the newest checkpoint and begin anew get on below it, and are not counted for it."""
+        planned = plan()
+        die(planned, steps=[100])
+        for step in (10, 20, 30, 40):
+            die_anew(planned, steps=[step])
+
+        assert found(planned) == 6
+
+    def test_stuck_below_a_checkpoint_that_is_refused(self, plan):
+        """Where they get nothing done, three are too many; what they took over is no work of theirs."""
+        planned = plan()
+        die(planned, steps=[100])
+        die_anew(planned, steps=[10])
+        for _ in range(3):
+            die_anew(planned)
+
+        assert found(planned) == Idle(quarantined=planned.gids)
+        assert record(planned, 5)["generations"] == [3, 4, 5]
 
     def test_results(self, plan):
         """A published run is progress too."""
