@@ -1,0 +1,71 @@
+"""Which samples the features of a member are measured on, and what they are.
+
+Chosen once for all seeds, stages and methods, without a random number: training samples by hash, as validation samples are,
+test samples evenly spaced, as those of the stream. All are of the task that they are said to be of, also where a blurry stream
+gives some of a task's training samples to others; validation samples are in no part.
+
+Shapes: N samples, F features.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from contilab.data.contract import Stream
+from contilab.data.selection import first, ranks
+from contilab.engine.evaluate import BATCH
+from contilab.engine.recording.subset import subset
+from contilab.models.contract import Forward
+
+MOST = 1000  # samples of each part of a task, and of all tasks together for ranks and activity; chosen
+
+Array = np.ndarray[Any, Any]
+
+
+class Samples(NamedTuple):
+    """Up to 1,000 training samples [N] of each task, *learned*, that probes are fitted to, and test samples, *tested*.
+
+    *mixed*: up to 1,000 test samples, as many of each task as of any other; the same after each stage.
+    """
+
+    learned: list[Tensor]
+    tested: list[Tensor]
+    mixed: Tensor
+
+    @property
+    def passes(self) -> int:
+        """How many samples that is, each counted as often as it is there."""
+        return sum(len(part) for part in (*self.learned, *self.tested, self.mixed))
+
+
+def samples_of(stream: Stream, digest: str) -> Samples:
+    """Return the samples of *stream* on which features are measured; *digest*: of its data."""
+    learned, owner = torch.cat([task.train for task in stream.tasks]).cpu().numpy(), stream.train_tasks.cpu().numpy()
+    rank, device = _ranks(digest, len(owner)), stream.train_tasks.device
+    parts = [learned[owner[learned] == task] for task in range(len(stream.tasks))]
+    return Samples(
+        learned=[torch.from_numpy(first(part, rank, MOST)).to(device) for part in parts],
+        tested=subset(stream, MOST),
+        mixed=torch.cat(subset(stream, max(1, MOST // len(parts)))),
+    )
+
+
+def features_of(forward: Callable[[Tensor], Forward], inputs: Tensor, samples: Tensor, look: Callable[[], None]) -> Array:
+    """Return the features [N, F] of *samples* of *inputs*, on the host; *look* is called before each pass of *forward*."""
+    found = []
+    with torch.no_grad():
+        for part in torch.split(samples, BATCH):
+            look()
+            found.append(forward(inputs[part]).features)
+    features: Array = torch.cat(found).cpu().numpy()
+    return features
+
+
+@cache  # asked for after each stage
+def _ranks(digest: str, count: int) -> NDArray[np.uint64]:
+    return ranks(f"contilab.probe/1 {digest}", count)

@@ -1,0 +1,125 @@
+"""What is known of the features of one member with `eval.tier = "extended"`, stage after stage.
+
+Numbers, and what later stages are compared with, which goes into snapshots therefore: the parameters after the last stage,
+and the features of the test samples of each task right after it. These are at most 1,000 x 1,000 numbers of float32, 4 MB for a
+task: where there are more features than samples, their coordinates in the space that the samples span are kept, in which all
+products of two samples are the same, and linear CKA knows no more of them. Beyond 128 MiB for all tasks of a run they are not
+kept, and there is no similarity.
+
+Shapes: S stages, T tasks, L hidden layers, N samples, F features.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contilab.engine.setup import Setup
+from contilab.models.contract import Params
+
+MOST_BYTES = 128 * 2**20  # of the features of all tasks of one run; chosen: those of 84 tasks with 400 features
+
+PREFIX = "representation."  # of its tensors in a snapshot
+NUMBERS = ("probe", "rank", "dormant", "drift", "cka", "passes")  # what a snapshot keeps as text
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+
+
+class Portrait(NamedTuple):
+    """What was measured of one member after a stage; nan where a formula is not defined.
+
+    *drift*: norm(theta_i - theta_{i-1}), and divided by norm(theta_{i-1}). *cka*: [T] after the last stage, else none.
+    *features* and *params*: what later stages need, on the host.
+    """
+
+    probe: list[float]  # [T]
+    rank: float
+    dormant: list[float]  # [L]
+    drift: tuple[float, float]
+    cka: list[float]
+    passes: int
+    features: Tensor | None = None  # [N, F] float32
+    params: Params | None = None
+
+
+@dataclass
+class Representation:
+    """All portraits of one member, in order; *passes*: of a sample through the model, that they took."""
+
+    probe: list[list[float]] = field(default_factory=list)
+    rank: list[float] = field(default_factory=list)
+    dormant: list[list[float]] = field(default_factory=list)
+    drift: list[list[float]] = field(default_factory=list)
+    cka: list[float] = field(default_factory=list)
+    passes: int = 0
+    features: list[Tensor] = field(default_factory=list)
+    before: Params = field(default_factory=dict)
+
+    def note(self, portrait: Portrait) -> None:
+        """Note the next *portrait*; after the last one nothing is kept to compare with."""
+        self.probe.append(portrait.probe)
+        self.rank.append(portrait.rank)
+        self.dormant.append(portrait.dormant)
+        self.drift.append(list(portrait.drift))
+        self.cka = portrait.cka
+        self.passes += portrait.passes
+        self.features = [] if portrait.features is None else [*self.features, portrait.features]
+        self.before = portrait.params or {}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a snapshot keeps as text: numbers, and the shapes of tensors."""
+        kept = {"features": [list(one.shape) for one in self.features], "has_before": bool(self.before)}
+        return {name: getattr(self, name) for name in NUMBERS} | kept
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a snapshot keeps as tensors."""
+        before = {f"{PREFIX}before.{name}": value for name, value in self.before.items()}
+        return before | {f"{PREFIX}features.{task}": value for task, value in enumerate(self.features)}
+
+
+def representation_from(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Representation:
+    """Return the representation of which `Representation.facts` and `Representation.tensors` gave these."""
+    start = f"{PREFIX}before."
+    before = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+    features = [tensors[f"{PREFIX}features.{task}"] for task in range(len(facts["features"]))]
+    return Representation(**{name: facts[name] for name in NUMBERS}, features=features, before=before)
+
+
+def expected_representation(facts: Mapping[str, Any], params: Params) -> dict[str, Tensor]:
+    """Return tensors, without memory, of what a snapshot with these *facts* must hold for a member with *params*."""
+    shapes = enumerate(facts["features"])
+    found = {f"{PREFIX}features.{task}": torch.empty(shape, device="meta") for task, shape in shapes}
+    before = params if facts["has_before"] else {}
+    return found | {f"{PREFIX}before.{name}": value for name, value in before.items()}
+
+
+def has_representation(setup: Setup) -> bool:
+    """Tell whether features are measured in runs of *setup*."""
+    return setup.shared.eval.tier != "core"
+
+
+def representation_tensors(setup: Setup, own: Representation) -> Arrays:
+    """Return what metrics read, see `contilab.metrics.representation`; nan where a run was lost before."""
+    if not has_representation(setup):
+        return {}
+    stages, tasks = len(setup.stages), len(setup.stream.tasks)
+    drift = _rows(own.drift, stages, 2)
+    is_lost = len(own.probe) < stages or stages < tasks
+    return {
+        "probe_accuracy": _rows(own.probe, stages, tasks),
+        "cka": np.array([np.nan] * tasks if is_lost else own.cka),
+        "effective_rank": _rows([[one] for one in own.rank], stages, 1)[:, 0],
+        "dormant_share": _rows(own.dormant, stages, len(own.dormant[0]) if own.dormant else 0),
+        "drift": drift[:, 0].copy(),
+        "drift_relative": drift[:, 1].copy(),
+    }
+
+
+def _rows(rows: list[list[float]], stages: int, width: int) -> "np.ndarray[Any, Any]":
+    """Return *rows* as [stages, width], nan for those that are not there."""
+    found = np.full((stages, width), np.nan)
+    found[: len(rows)] = np.array(rows).reshape(len(rows), width)
+    return found
