@@ -50,7 +50,7 @@ def outcome(run, diverged=None):
         [None if is_class and on > after else accuracy(run, max(after, on), on) for on in range(TASKS)] for after in range(done)
     ]
     target = np.repeat(np.arange(TASKS, dtype=np.int16), PER_TASK)
-    predicted = np.tile(target, (stages + 1, 1))
+    predicted = np.tile(target, (done + 1, 1))
     predicted[:, ::4] = TASKS - 1
     record = Record(
         scenario=run.benchmark.scenario,
@@ -138,15 +138,18 @@ def page(written):
     return written.path.read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def new_study(tmp_path):
-    """A function that plans cells in a store of its own, publishes their results if told so, and returns the store."""
+@pytest.fixture(scope="session")
+def new_study(tmp_path_factory):
+    """A function that plans cells in a store of its own, publishes their results if told so, and returns the store.
 
-    def make(cells, *, is_done=True, manifest="name = 'tiny'\n", **circumstances):
-        store = create_store(tmp_path / "store")
-        for run in add_study(store, cells, manifest=manifest).values():
+    *diverged*: by (place of the cell, seed), where a run diverged.
+    """
+
+    def make(cells, *, is_done=True, manifest="name = 'tiny'\n", diverged=None, **circumstances):
+        store = create_store(tmp_path_factory.mktemp("study") / "store")
+        for place, run in add_study(store, cells, manifest=manifest).items():
             if is_done:
-                publish(store, run, **circumstances)
+                publish(store, run, (diverged or {}).get(place), **circumstances)
         return store
 
     return make
