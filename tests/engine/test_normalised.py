@@ -5,6 +5,9 @@ import pytest
 import torch
 
 from contilab.data.normalisation import Normalisation
+from contilab.engine.choice.form import Form
+from contilab.engine.choice.pace import Pace
+from contilab.engine.environment import TABLE
 
 CONSTANTS = Normalisation(shift=(10.0,), scale=(50.0,))
 
@@ -39,3 +42,17 @@ def test_inputs_stay_small(make, stored):
 
     assert setup.stream.train_inputs.dtype == torch.uint8
     assert np.array_equal(setup.stream.train_inputs.numpy(), stored[0].train_inputs.numpy())
+
+
+@pytest.mark.parametrize("way", TABLE.eager)
+def test_bf16(make, stored, way):
+    """Stored bytes are trained on in bf16 as the numbers that they stand for are: weights agree bit by bit, and are fp32."""
+    weights = []
+    for stream in stored:
+        pace = Pace(make.setup([make.run(seed) for seed in (0, 1)], stream=stream), TABLE.maker(Form(way, "bf16")))
+        pace.lap(2)
+        weights.append([member.params for member in pace._execution.scatter(pace._ensemble)])
+
+    for one, other in zip(*weights, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+        assert all(value.dtype == torch.float32 for value in one.values())

@@ -73,6 +73,7 @@ def _model_in_bf16(model: Model) -> Model:
         # Without the cache of casted weights: it would outlive the gradient transform that it belongs to.
         with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
             out = model.forward(params, buffers, x)
-        return Forward(features=out.features.to(x.dtype), logits=out.logits.to(x.dtype))
+        dtype = next(iter(params.values())).dtype  # that of the parameters: inputs may be 8-bit, as they are stored
+        return Forward(features=out.features.to(dtype), logits=out.logits.to(dtype))
 
     return model._replace(forward=forward, chain=())  # a chain is what is computed without forward
