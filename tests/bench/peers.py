@@ -1,39 +1,45 @@
-"""Whole studies side by side: contilab, the loop that one would write by hand, and avalanche-lib 0.6.0 where it is installed.
+"""A whole study side by side: contilab, the loop that one would write by hand, and avalanche-lib 0.6.0.
 
-Split Fashion-MNIST, 5 tasks x 2 classes in their order, class-incremental, one head of ten rows, MLP 784-400-400-10, SGD 0.05,
-batch 32, one epoch per task, pixels / 255, 60,000 samples per run, replay of 32 out of 500 for er. The same pixels, net, batch,
-optimiser and number of steps everywhere; how a memory is filled and drawn from differs in detail.
+Eight seeds of naive and er on Split Fashion-MNIST, as `by_hand.py` says: the same pixels, net, batch, optimiser, arithmetic
+(fp32) and number of steps everywhere. contilab counts from the start of `contilab plan` to the written report, the loop as one
+process for all seeds of both methods, Avalanche as one process per seed; each with all that a process takes to start.
 
-    python tests/bench/peers.py all --seeds 8            # a table; ratios count, so let nothing else run
-    python tests/bench/peers.py plain er 0 1 2           # one process of the loop by hand, as `all` starts it
-    AVA_ROOT=DIR python tests/bench/peers.py avalanche naive 0
+    python tests/bench/peers.py                                   # contilab and the loop, five turns: 6 minutes
+    python tests/bench/peers.py --avalanche VENV/bin/python       # and every seed of Avalanche once: 5 minutes more
+    python tests/bench/peers.py --avalanche VENV/bin/python --avalanche-seeds 2    # two seeds of eight, times four
 
-DIR/FashionMNIST/raw holds the four unzipped files, for Avalanche. Each prints one line of JSON; `foreign_cores` tells whether
-the machine was quiet.
+Peers take turns, Avalanche's seeds spread over them, so ratios hold on a machine that changes its pace; still, let nothing else
+run. Aims: at most 1/10 of Avalanche's time and 1/1.7 of the loop's. VENV: torch==2.13.0 torchvision==0.28.0
+avalanche-lib==0.6.0; the pixels come from Debian's package dataset-fashion-mnist, or from --fmnist DIR.
 """
 
 import argparse
-import importlib.util
+import gzip
 import json
 import os
-import random
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
-from contilab.hardware.neighbours import Neighbours
+from contilab.hardware.neighbours import MOST_CORES, Neighbours
+from contilab.hardware.threads import thread_budget
+from contilab.records.outcome import read_record
 
-BATCH, REPLAYED, MEMORY, LR = 32, 32, 500, 0.05
-SAMPLES = 60_000
+HERE = Path(__file__).parent
 METHODS = ("naive", "er")
+AIMS = {"by hand": 1.7, "avalanche-lib": 10.0}  # times contilab's time
 MANIFEST = """
 name = "peers"
 profile = "cpu"
 [matrix]
 preset = ["split_fmnist_class"]
-method = {methods}
+method = ["naive", "er"]
 seed = {seeds}
 [overrides]
 "benchmark.validation" = 0.0
@@ -41,201 +47,173 @@ seed = {seeds}
 "train.batch" = 32
 "optim.lr" = 0.05
 "eval.keep_parameters" = false
+"engine.precision" = "{precision}"
 [method_overrides.er]
 "memory.total" = 500
 "memory.batch" = 32
 """
 
 
-def plain(method, seeds):
-    """Train *seeds* one after the other by hand and print what it took."""
-    import torch
+class Turn(NamedTuple):
+    """One turn of a peer. *seconds* of wall time by part, accuracy by method, cores that others used, and what else to tell."""
 
-    from contilab.data.split_fmnist import ENTRY
-    from contilab.spec.sections import Benchmark
+    seconds: dict[str, float]
+    accuracy: dict[str, float]
+    foreign_cores: float
+    told: str = ""
 
-    torch.set_num_threads(int(os.environ.get("NT", os.cpu_count() or 1)))
-    stream = ENTRY.make(Benchmark(name="split_fmnist", scenario="class", validation=0.0)).load()
-    inputs, test = (stream.normalisation.apply(pool) for pool in (stream.train_inputs, stream.test_inputs))
-    train = [(inputs[task.train], stream.train_rows[task.train]) for task in stream.tasks]
-    tests = [(test[task.test], stream.test_rows[task.test]) for task in stream.tasks]
-    with Neighbours() as others:
-        begin = time.perf_counter()
-        accuracies = [_by_hand(torch, method, seed, train, tests) for seed in seeds]
-        seconds = time.perf_counter() - begin
-    _tell("plain", method, seeds, accuracies, seconds=seconds, foreign_cores=others.cores)
+    @property
+    def whole(self):
+        """Seconds of all parts."""
+        return sum(self.seconds.values())
 
 
-def _by_hand(torch, method, seed, train, tests):
-    """Return the mean accuracy over all tasks of one seed, after the last."""
-    from torch.nn import Linear, ReLU, Sequential
-    from torch.nn.functional import cross_entropy
-
-    random.seed(seed)
-    torch.manual_seed(seed)
-    model = Sequential(Linear(784, 400), ReLU(), Linear(400, 400), ReLU(), Linear(400, 10))
-    optimiser = torch.optim.SGD(model.parameters(), lr=LR)
-    memory = _Reservoir(torch)
-    for inputs, rows in train:
-        order = torch.randperm(len(inputs))
-        for first in range(0, len(inputs), BATCH):
-            index = order[first : first + BATCH]
-            x, row = inputs[index], rows[index]
-            optimiser.zero_grad()
-            if method == "er" and memory.seen:
-                old_x, old_row = memory.drawn()
-                loss = cross_entropy(model(torch.cat([x, old_x])), torch.cat([row, old_row]))
-            else:
-                loss = cross_entropy(model(x), row)
-            loss.backward()
-            optimiser.step()
-            if method == "er":
-                memory.add(x, row)
-        with torch.no_grad():  # after every task on every task, as all peers do
-            accuracies = [(model(x).argmax(1) == row).float().mean().item() for x, row in tests]
-    return sum(accuracies) / len(accuracies)
-
-
-class _Reservoir:
-    """Keeps samples with equal chance."""
-
-    def __init__(self, torch):
-        self.torch = torch
-        self.x, self.row, self.seen = torch.empty(MEMORY, 784), torch.empty(MEMORY, dtype=torch.int64), 0
-
-    def add(self, x, row):
-        """Offer a batch."""
-        for place in range(len(x)):
-            slot = self.seen if self.seen < MEMORY else random.randint(0, self.seen)
-            self.seen += 1
-            if slot < MEMORY:
-                self.x[slot], self.row[slot] = x[place], row[place]
-
-    def drawn(self):
-        """Return a batch without replacement."""
-        index = self.torch.randperm(min(self.seen, MEMORY))[:REPLAYED]
-        return self.x[index], self.row[index]
-
-
-def avalanche(method, seed):
-    """Train one seed with avalanche-lib's public interface and print what it took."""
-    import torch
-    from avalanche.benchmarks.classic import SplitFMNIST
-    from avalanche.evaluation.metrics import accuracy_metrics
-    from avalanche.models import SimpleMLP
-    from avalanche.training.determinism.rng_manager import RNGManager
-    from avalanche.training.plugins import EvaluationPlugin
-    from avalanche.training.supervised import Naive, Replay
-    from torchvision.transforms import ToTensor
-
-    torch.set_num_threads(int(os.environ.get("NT", os.cpu_count() or 1)))
-    RNGManager.set_random_seeds(seed)
-    benchmark = SplitFMNIST(
-        5,
-        seed=None,
-        fixed_class_order=list(range(10)),
-        shuffle=False,
-        dataset_root=os.environ["AVA_ROOT"],
-        train_transform=ToTensor(),
-        eval_transform=ToTensor(),
-    )
-    model = SimpleMLP(num_classes=10, hidden_size=400, hidden_layers=2, drop_rate=0)
-    settings = {
-        "model": model,
-        "optimizer": torch.optim.SGD(model.parameters(), lr=LR),
-        "criterion": torch.nn.CrossEntropyLoss(),
-        "train_mb_size": BATCH,
-        "train_epochs": 1,
-        "eval_mb_size": 256,
-        "device": "cpu",
-        "evaluator": EvaluationPlugin(accuracy_metrics(experience=True), loggers=[]),
-    }
-    strategy = Replay(mem_size=MEMORY, **settings) if method == "er" else Naive(**settings)
-    with Neighbours() as others:
-        begin = time.perf_counter()
-        for experience in benchmark.train_stream:
-            strategy.train(experience, num_workers=0)
-            found = strategy.eval(benchmark.test_stream, num_workers=0)
-        seconds = time.perf_counter() - begin
-    accuracies = [value for name, value in found.items() if name.startswith("Top1_Acc_Exp")]
-    _tell("avalanche", method, [seed], [sum(accuracies) / len(accuracies)], seconds=seconds, foreign_cores=others.cores)
-
-
-def contilab(methods, seeds):
-    """Plan, train and report the whole study in processes of their own; return the seconds of each."""
+def contilab(seeds, precision):
+    """Plan, train and report the study in processes of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        text = MANIFEST.format(methods=json.dumps(list(methods)), seeds=json.dumps(list(seeds)))
-        (Path(folder) / "peers.toml").write_text(text, encoding="utf-8")
-        words = ["--store", f"{folder}/store"]
-        return {
-            "plan": _command(["plan", f"{folder}/peers.toml", *words]),
-            "run": _command(["run", *words]),
-            "report": _command(["report", "peers", *words]),
-        }
+        store = Path(folder, "store")
+        text = MANIFEST.format(seeds=json.dumps(list(range(seeds))), precision=precision)
+        Path(folder, "peers.toml").write_text(text, encoding="utf-8")
+        commands = {"plan": ["plan", f"{folder}/peers.toml"], "run": ["run"], "report": ["report", "peers"]}
+        with Neighbours() as others:
+            seconds = {name: command([*words, "--store", str(store)]) for name, words in commands.items()}
+        groups, accuracy = results(store)
+        return Turn(divided(seconds, groups), accuracy, others.cores, "; ".join(group["told"] for group in groups.values()))
 
 
-def _command(words):
+def command(words):
+    """Run `contilab` with *words* and return how long it took."""
     program = "from contilab.cli.main import main; main()"
     begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", program, *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-c", program, *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"contilab {' '.join(words)} ended with {done.returncode}: {done.stderr[-2000:]}")
     return time.perf_counter() - begin
 
 
-def compare(seeds):
-    """Measure every peer that is here, each from the start of its processes, and print a table."""
-    rows = []
+def results(store):
+    """Return by method what its group took and how it was trained, and the mean accuracy of its seeds after the last task."""
+    groups, accuracies = {}, {method: [] for method in METHODS}
+    for path in sorted((store / "results").glob("*/record.jsonl")):
+        record = read_record(path.parent)
+        method = tomllib.loads((path.parent / "config.toml").read_text(encoding="utf-8"))["method"]["name"]
+        chosen = json.loads((path.parent / "env.json").read_text(encoding="utf-8"))
+        cost = record.cost
+        form = " ".join(chosen[name]["value"] for name in ("execution", "precision"))
+        compiled = " compiled" * (chosen["compile"]["value"] == "on")
+        groups[method] = {
+            "training": cost.seconds_group - cost.seconds_recording,
+            "evaluation": cost.seconds_recording,
+            "told": f"{method}: {cost.members} members by {form}{compiled} on {chosen['threads']['value']} threads, "
+            f"{cost.seconds_group - cost.seconds_recording:.1f} s training, {cost.seconds_recording:.1f} s evaluation",
+        }
+        accuracies[method].append(statistics.fmean(record.accuracy[-1]))
+    return groups, {method: statistics.fmean(found) for method, found in accuracies.items() if found}
+
+
+def divided(seconds, groups):
+    """Return *seconds* with those of `run` divided into start-up, training and evaluation.
+
+    Groups that two workers trained side by side take longer together than the run: then those of the longest count.
+    """
+    totals = {name: group["training"] + group["evaluation"] for name, group in groups.items()}
+    counted = list(groups) if sum(totals.values()) < seconds["run"] else [max(totals, key=totals.get)]
+    parts = {part: sum(groups[name][part] for name in counted) for part in ("training", "evaluation")}
+    startup = seconds["run"] - sum(parts.values())
+    return {"plan": seconds["plan"], "start-up": startup, **parts, "report": seconds["report"]}
+
+
+def by_hand(seeds):
+    """Let one process train all seeds by hand."""
+    return processes({"by hand": [[sys.executable, HERE / "by_hand.py", ",".join(METHODS), *range(seeds)]]})
+
+
+def processes(many, **environ):
+    """Run each list of commands one after the other and return the turn; *environ*: besides what is set."""
+    seconds, accuracy = {}, {}
+    surrounding = {**os.environ, "NT": str(thread_budget().count), **environ}
     with Neighbours() as others:
-        parts = contilab(METHODS, seeds)
-        rows.append(("contilab", sum(parts.values())))
-        rows.append(("by hand, one process for all seeds", _processes([["plain", method, *seeds] for method in METHODS])))
-        rows.append(
-            ("by hand, one process per seed", _processes([["plain", method, seed] for method in METHODS for seed in seeds]))
+        for name, commands in many.items():
+            begin = time.perf_counter()
+            for words in commands:
+                done = subprocess.run(list(map(str, words)), check=True, env=surrounding, stdout=subprocess.PIPE, text=True)
+                for line in filter(None, done.stdout.splitlines()):
+                    if line.startswith("{"):
+                        told = json.loads(line)
+                        accuracy.setdefault(told["method"], []).append(told["accuracy"])
+            seconds[name] = time.perf_counter() - begin
+    return Turn(seconds, {method: statistics.fmean(found) for method, found in accuracy.items()}, others.cores)
+
+
+def unzipped(source, folder):
+    """Put the files of *source* below *folder* as torchvision wants them, and return *folder*."""
+    raw = Path(folder, "FashionMNIST", "raw")
+    raw.mkdir(parents=True)
+    for path in Path(source).glob("*-ubyte.gz"):
+        with gzip.open(path) as packed, (raw / path.stem).open("wb") as out:
+            shutil.copyfileobj(packed, out)
+    return str(folder)
+
+
+def compare(asked):
+    """Measure every peer in turns; yields its name with each turn."""
+    jobs = [(method, seed) for seed in range(asked.avalanche_seeds or asked.seeds) for method in METHODS]
+    with tempfile.TemporaryDirectory() as folder:
+        root = unzipped(asked.fmnist, folder) if asked.avalanche else ""
+        for turn in range(asked.turns):
+            yield "contilab", contilab(asked.seeds, asked.precision)
+            yield "by hand", by_hand(asked.seeds)
+            mine = jobs[turn :: asked.turns] if asked.avalanche else []
+            for method, seed in mine:
+                words = [asked.avalanche, HERE / "avalanche_lib.py", method, seed]
+                yield "avalanche-lib", processes({f"{method} {seed}": [words]}, AVA_ROOT=root)
+
+
+def summary(turns, asked):
+    """Return the lines of the table for *turns*, lists of them by peer."""
+    scale = asked.seeds / (asked.avalanche_seeds or asked.seeds)
+    own = statistics.median(turn.whole for turn in turns["contilab"])
+    lines = [f"{asked.seeds} seeds x (naive, er), Split Fashion-MNIST, {thread_budget().count} threads, {asked.turns} turns"]
+    for peer, found in turns.items():
+        seconds = (
+            scale * sum(turn.whole for turn in found)
+            if peer == "avalanche-lib"
+            else statistics.median(turn.whole for turn in found)
         )
-        if importlib.util.find_spec("avalanche") and "AVA_ROOT" in os.environ:
-            words = [["avalanche", method, seed] for method in METHODS for seed in seeds]
-            rows.append(("avalanche-lib, one process per seed", _processes(words)))
-        else:
-            sys.stderr.write("avalanche-lib is left out: it is not installed, or AVA_ROOT is not set\n")
-    for name, seconds in rows:
-        sys.stdout.write(f"{name:36} {seconds:8.1f} s  {seconds / rows[0][1]:6.2f} times contilab\n")
-    sys.stdout.write("contilab: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts.items()) + "\n")
-    sys.stdout.write(f"other processes used {others.cores:.2f} cores\n")
-
-
-def _processes(many):
-    begin = time.perf_counter()
-    for words in many:
-        subprocess.run([sys.executable, __file__, *map(str, words)], check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begin
-
-
-def _tell(peer, method, seeds, accuracies, *, seconds, foreign_cores):
-    table = {
-        "peer": peer,
-        "method": method,
-        "seeds": list(seeds),
-        "accuracy": round(sum(accuracies) / len(accuracies), 4),
-        "seconds": round(seconds, 2),
-        "samples_per_s": round(SAMPLES * len(seeds) / seconds, 1),
-        "foreign_cores": round(foreign_cores, 2),
-    }
-    sys.stdout.write(json.dumps(table) + "\n")
+        marks = {method: [turn.accuracy[method] for turn in found if method in turn.accuracy] for method in METHODS}
+        accuracies = ", ".join(f"{method} {statistics.fmean(values):.4f}" for method, values in marks.items() if values)
+        most = max(turn.foreign_cores for turn in found)
+        verdict = ""
+        if peer in AIMS:
+            verdict = f"  {'passes' if seconds / own >= AIMS[peer] else 'FAILS'} (aim {AIMS[peer]:g})"
+        lines.append(
+            f"  {peer:14} {seconds:7.1f} s  {seconds / own:6.2f} times contilab{verdict}; accuracy {accuracies}; "
+            f"others used up to {most:.2f} cores{', TOO BUSY' * (most > MOST_CORES)}"
+        )
+        if peer == "avalanche-lib" and scale != 1:
+            lines.append(f"    measured: {asked.avalanche_seeds} of {asked.seeds} seeds, times {scale:g}")
+    parts = {part: statistics.median(turn.seconds[part] for turn in turns["contilab"]) for part in turns["contilab"][0].seconds}
+    lines.append("  contilab's median: " + ", ".join(f"{part} {seconds:.1f} s" for part, seconds in parts.items()))
+    lines.append(f"  the last turn: {turns['contilab'][-1].told}")
+    return lines
 
 
 def main():
     """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["all", "plain", "avalanche"])
-    parser.add_argument("method", nargs="?", choices=METHODS, default="naive")
-    parser.add_argument("seed", nargs="*", type=int)
-    parser.add_argument("--seeds", type=int, default=8, help="of `all`: how many")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--precision", default="fp32", choices=["fp32", "auto"], help="of contilab; the peers have fp32")
+    parser.add_argument("--avalanche", help="the Python of the environment that has it")
+    parser.add_argument("--avalanche-seeds", type=int, default=0, help="so many of the seeds, the time scaled; all")
+    parser.add_argument("--fmnist", default="/usr/share/datasets/fashion-mnist", help="folder of the four .gz files")
     asked = parser.parse_args()
-    if asked.what == "all":
-        compare(range(asked.seeds))
-    elif asked.what == "plain":
-        plain(asked.method, asked.seed or [0])
-    else:
-        avalanche(asked.method, *(asked.seed or [0])[:1])
+    turns = {}
+    for peer, turn in compare(asked):
+        turns.setdefault(peer, []).append(turn)
+        parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in turn.seconds.items())
+        sys.stderr.write(f"{peer}: {turn.whole:.1f} s ({parts}), others {turn.foreign_cores:.2f} cores\n")
+    sys.stdout.write("\n".join(summary(turns, asked)) + "\n")
 
 
 if __name__ == "__main__":
