@@ -2,8 +2,8 @@
 
 state.json          where training stands, what was noted of each member so far (its evaluation stream too), and the SHA-256
                     of each other file
-<rid>.safetensors   one member: parameters, states of optimiser and strategy, memory, its answers in all exams so far, and the
-                    losses of the stage it is in
+<rid>.safetensors   one member: parameters, states of optimiser and strategy, memory, its answers in all exams so far, the
+                    losses of the stage it is in, and with `eval.tier = "full"` its landscape (earlier parameters too)
 
 Random streams and the order of the data are functions of (seed, task, step), so their positions are the step; what memory
 holds and how many samples it was offered is kept. Nothing of a snapshot is taken on trust: state.json carries a digest of
@@ -24,10 +24,12 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from contilab.engine.costs import Stopwatch
-from contilab.engine.diary import MARK_TENSORS, Diary, diary_from
+from contilab.engine.diary import MARK_TENSORS, Diary, diary_from, kept_by_diary
 from contilab.engine.ensemble import MemberState
 from contilab.engine.memory.entries import Entries
 from contilab.engine.memory.memories import Memories
+from contilab.engine.recording.landscape import expected_tensors
+from contilab.engine.recording.representation import expected_representation, has_representation
 from contilab.engine.setup import Setup, initial_members, initial_memory
 from contilab.engine.watch import Snapshot
 from contilab.errors import CheckpointMismatch
@@ -105,11 +107,11 @@ def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
     for run, template, nothing in zip(setup.runs, initial_members(setup), empty.entries(), strict=True):
         facts, name = state["diaries"][run.rid], _file(run.rid)
         tensors = _tensors(name, files[name])
-        expected = _expected(setup, template, nothing, marks=len(facts["marks"]), steps=state["step"])
+        expected = _expected(setup, template, nothing, facts, steps=state["step"])
         _check(name, tensors, expected)
         members.append(_member(template, tensors))
         entries.append(Entries(*(tensors[name].numpy() for name in _entry_tensors(nothing))))
-        diaries.append(diary_from(facts, {name: tensors[name].clone() for name in MARK_TENSORS}))
+        diaries.append(diary_from(facts, {name: value.clone() for name, value in tensors.items() if kept_by_diary(name)}))
         losses.append(tensors[LOSSES])
     part = Part(state["step"], torch.stack(losses, 1).numpy() if state["step"] else None, state["stage_seconds"])
     clock = Stopwatch(state["seconds"], state["seconds_recording"], state["steps_per_second"])
@@ -164,14 +166,21 @@ def _tensors(name: str, data: bytes) -> dict[str, Tensor]:
         raise _mismatch(name, "it is no safetensors file") from error
 
 
-def _expected(setup: Setup, template: MemberState, entries: Entries, *, marks: int, steps: int) -> dict[str, Tensor]:
-    """Return tensors, without memory, of the shapes and dtypes that the file of one member must hold."""
-    count = sum(len(task.test) for task in setup.stream.tasks)
+def _expected(
+    setup: Setup, template: MemberState, entries: Entries, facts: Mapping[str, Any], *, steps: int
+) -> dict[str, Tensor]:
+    """Return tensors, without memory, of the shapes and dtypes that the file of one member, noted as *facts*, must hold."""
+    marks, count = len(facts["marks"]), sum(len(task.test) for task in setup.stream.tasks)
+    landscape, features = facts.get("landscape"), facts.get("representation")
+    if features is None and marks > 1 and has_representation(setup):
+        raise _mismatch(STATE, "it was made by a version that measured no features")
     answers = {name: torch.empty(marks, count, dtype=dtype, device="meta") for name, dtype in MARK_TENSORS.items()}
     return {
         **_named(template),
         **_entry_tensors(entries),
         **answers,
+        **(expected_tensors(landscape, template.params, len(setup.rows)) if landscape else {}),
+        **(expected_representation(features, template.params) if features else {}),
         LOSSES: torch.empty(steps, dtype=setup.dtype, device="meta"),
     }
 

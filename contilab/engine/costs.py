@@ -58,7 +58,7 @@ def cost(setup: Setup, member: MemberState, diary: Diary, clock: Stopwatch) -> C
         samples_replayed=replayed,
         train_steps=sum(diary.steps),
         flops=flops * passes,
-        flops_evaluation=flops * (_exam_passes(setup, diary, closed) + diary.stream.passes),
+        flops_evaluation=flops * (_exam_passes(setup, diary, closed) + diary.stream.passes + diary.measured_passes),
         seconds_group=clock.elapsed,
         seconds_recording=clock.recording,
         members=len(setup.runs),

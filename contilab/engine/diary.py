@@ -11,7 +11,10 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.evaluate import Marks, Row
 from contilab.engine.memory.entries import Entries
+from contilab.engine.recording.landscape import PREFIX, Landscape, landscape_from, landscape_tensors
 from contilab.engine.recording.log import StreamLog, log_from
+from contilab.engine.recording.representation import PREFIX as OF_FEATURES
+from contilab.engine.recording.representation import Representation, representation_from, representation_tensors
 from contilab.engine.setup import Setup
 from contilab.records.outcome import Outcome
 from contilab.records.record import Cost, Matrix, Record
@@ -25,7 +28,7 @@ MARK_FACTS = tuple(name for name in Marks._fields if name not in MARK_TENSORS)
 
 @dataclass
 class Diary:
-    """The marks of one member after each stage (the untrained model first), its losses, where it diverged, and its stream.
+    """The marks of one member after each stage (the untrained model first), its losses, where it diverged, and records.
 
     Per stage: *steps* with a finite loss, samples *replayed* so far, entries that memory *held* at its end.
     """
@@ -39,6 +42,13 @@ class Diary:
     diverged: dict[str, int] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     stream: StreamLog = field(default_factory=StreamLog)
+    landscape: Landscape = field(default_factory=Landscape)
+    representation: Representation = field(default_factory=Representation)
+
+    @property
+    def measured_passes(self) -> int:
+        """How many forward passes of one sample the measurements at ends of stages took, beside exams."""
+        return self.landscape.passes + self.representation.passes
 
     def note_losses(self, setup: Setup, stage: Stage, losses: "np.ndarray[Any, Any]", entries: Entries) -> None:
         """Note the losses [S] of all steps of *stage*, and what memory holds; the first that is not finite ends the run."""
@@ -82,18 +92,29 @@ class Diary:
             "held": self.held,
             "diverged": self.diverged,
             "stream": self.stream.facts(),
+            **({"landscape": self.landscape.facts()} if self.landscape.cosine else {}),
+            **({"representation": self.representation.facts()} if self.representation.probe else {}),
         }
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Return what the member answered in each exam, [marks, N]."""
-        return {name: torch.stack([getattr(one, name) for one in self.marks]) for name in MARK_TENSORS}
+        """Return what the member answered in each exam, [marks, N], its landscape and features."""
+        answers = {name: torch.stack([getattr(one, name) for one in self.marks]) for name in MARK_TENSORS}
+        return answers | self.landscape.tensors() | self.representation.tensors()
+
+
+def kept_by_diary(name: str) -> bool:
+    """Tell whether *name* is one of `Diary.tensors`."""
+    return name in MARK_TENSORS or name.startswith((PREFIX, OF_FEATURES))
 
 
 def diary_from(facts: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Diary:
     """Return the diary of which `Diary.facts` and `Diary.tensors` gave these."""
     rows = zip(*(tensors[name].unbind() for name in MARK_TENSORS), strict=True)
     marks = [Marks(**own, **dict(zip(MARK_TENSORS, row, strict=True))) for own, row in zip(facts["marks"], rows, strict=True)]
-    return Diary(**{**facts, "marks": marks, "stream": log_from(facts["stream"])})
+    own: dict[str, Any] = {"landscape": landscape_from(facts["landscape"], tensors)} if "landscape" in facts else {}
+    if "representation" in facts:
+        own["representation"] = representation_from(facts["representation"], tensors)
+    return Diary(**{**facts, "marks": marks, "stream": log_from(facts["stream"]), **own})
 
 
 def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cost) -> Outcome:
@@ -122,6 +143,7 @@ def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cos
     if run.eval.tier != "core":
         sizes = [min(run.eval.stream_samples, count) for count in record.test_samples]
         tensors |= diary.stream.tensors(sizes, diary.diverged)
+    tensors |= landscape_tensors(setup, diary.landscape, member.params) | representation_tensors(setup, diary.representation)
     return Outcome(run.rid, record, tensors, parameters)
 
 

@@ -17,7 +17,9 @@ from contilab.engine.environment import choose, circumstances
 from contilab.engine.evaluate import not_at_all
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.memory.entries import Entries
+from contilab.engine.recording.portrait import portraits_after
 from contilab.engine.recording.recorder import Recorder, stream_notes
+from contilab.engine.recording.survey import ground_after, landscape_notes, measure_end
 from contilab.engine.setup import Setup, begun_anew, draws_of, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
@@ -80,7 +82,10 @@ def train_group(
         if watch.is_due_at_task_end():
             keeper.keep(standing)
     with standing.clock.records():
-        parts = zip(setup.runs, standing.members, standing.memory.entries(), standing.diaries, strict=True)
+        entries, diaries = standing.memory.entries(), standing.diaries
+        landscapes = [None if diary.diverged else diary.landscape for diary in diaries]
+        measure_end(setup, standing.members, entries, landscapes, partial(heed, watch, partial(keeper.keep, standing)))
+        parts = zip(setup.runs, standing.members, entries, diaries, strict=True)
         return [_outcome(setup, *part, clock=standing.clock) for part in parts]
 
 
@@ -143,12 +148,21 @@ def _learn(session: Session, stage: Stage, standing: Standing, keeper: _Keeper) 
         finite = np.array([diary.diverged is None for diary in diaries]) & np.isfinite(losses).all(0)
         parts = zip(members, closed.entries(), finite, strict=True)
         found = [examine(setup, stage, one, entries, look) if alive else None for one, entries, alive in parts]
+        pairs = zip(members, finite, strict=True)
+        grounds = [ground_after(setup, stage, one, look) if alive else None for one, alive in pairs]
+        known = [diary.representation if one and one[0].is_finite else None for diary, one in zip(diaries, found, strict=True)]
+        portraits = portraits_after(setup, stage, members, known, look)
     # Nothing may be noted before the last look: what is kept there is a stage that is not closed.
-    for diary, own, entries, marks in zip(diaries, losses.T, closed.entries(), found, strict=True):
+    for diary, own, entries, marks, ground in zip(diaries, losses.T, closed.entries(), found, grounds, strict=True):
         if diary.diverged is None:
             diary.note_losses(setup, stage, own, entries)
         if marks is not None:
             diary.note_marks(stage, *marks)
+        if diary.diverged is None and ground is not None:
+            diary.landscape.note(ground)
+    for diary, portrait in zip(diaries, portraits, strict=True):
+        if portrait is not None:
+            diary.representation.note(portrait)
     clock.steps_per_second.append(part.step / part.seconds if part.step else 0.0)
     diverged = sum(diary.diverged is not None for diary in diaries)
     watch.log("task_end", task=stage.task, seconds=part.seconds, diverged=diverged)
@@ -159,7 +173,7 @@ def _outcome(setup: Setup, run: Run, member: MemberState, entries: Entries, diar
     notes = setup.learner.strategy.notes
     if diary.diverged is None:
         diary.notes = {**memory_notes(setup, entries, diary), **(notes(member.strategy) if notes is not None else {})}
-    diary.notes |= stream_notes(setup)
+    diary.notes |= stream_notes(setup) | landscape_notes(setup)
     return outcome(setup, run, member, diary, cost(setup, member, diary, clock))
 
 

@@ -1,12 +1,24 @@
 """Reading a measurement of the engine from the tensors of a run."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from contilab.metrics.contract import Evidence, Missing
 
-RECORDED = ("learning_curve",)  # by the engine; the formulas of all others wait for a run that has measured them
+RECORDED = (
+    "learning_curve",
+    "interpolation_loss",
+    "gradient_cosine",
+    "few_shot_accuracy",
+    "probe_accuracy",
+    "cka",
+    "effective_rank",
+    "dormant_share",
+    "drift",
+    "drift_relative",
+)  # by the engine; the formulas of all others wait for a run that has measured them
 
 
 def recorded(evidence: Evidence, name: str, tier: str) -> "np.ndarray[Any, Any]":
@@ -22,9 +34,15 @@ def recorded(evidence: Evidence, name: str, tier: str) -> "np.ndarray[Any, Any]"
     return np.asarray(found, dtype=np.float64)
 
 
-def measured(evidence: Evidence, name: str, tier: str) -> "np.ndarray[Any, Any]":
-    """Return the tensor *name*, whose first axis is stages or tasks; Missing if it is not there, or not complete."""
-    exact = recorded(evidence, name, tier)
+def measured(
+    evidence: Evidence, name: str, tier: str, part: "Callable[[np.ndarray[Any, Any]], Any]" = lambda whole: whole
+) -> "np.ndarray[Any, Any]":
+    """Return the *part* that a formula reads of the tensor *name*, whose first axis is stages or tasks.
+
+    Missing if it is not there, or not complete.
+    """
+    whole = recorded(evidence, name, tier)
+    exact = np.asarray(part(whole)) if whole.size else whole
     if not exact.size or np.isnan(exact).any():
         raise Missing(evidence.lost(evidence.last) if evidence.diverged else f"{name} is not defined for this run")
     return exact

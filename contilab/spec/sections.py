@@ -119,7 +119,11 @@ class Eval:
     """What is recorded besides the accuracy matrix."""
 
     tier: Annotated[
-        Literal["core", "extended"], Doc("how much is recorded; extended adds accuracies again and again during training")
+        Literal["core", "extended", "full"],
+        Doc(
+            "how much is recorded; extended adds accuracies again and again during training, full also losses between the "
+            "parameters of two tasks, cosines of task gradients, and how fast earlier tasks come back"
+        ),
     ] = "core"
     schedule: Annotated[
         StreamSchedule, Doc("when: dense, each step up to 50 of a task, then ever more seldom; sparse, up to 10")

@@ -37,7 +37,7 @@ def _loss(_state: Any, batches: Mapping[str, Batch]) -> Tensor:
 PLAIN = Strategy(init=lambda _params, _member: (), loss=_loss)
 
 
-def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps: int = STEPS, look: Look) -> tuple[Params, int]:
+def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps: int, look: Look) -> tuple[Params, int]:
     """Return the parameters that *member* has after *steps* on the training data of *task*, and how many samples it saw.
 
     *member* begins with the optimiser it has, and stays as it is. *look* is called before each step.
