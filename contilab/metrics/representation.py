@@ -3,9 +3,12 @@
 The engine measures with these functions while the features are there, since features are far larger than what they say:
 
 probe_accuracy  float [S, T]  LP[i, j], test accuracy on task j of a ridge probe of the features after stage i
-cka             float [T]     similarity of the features of task j after j and at the end
-effective_rank  float [S]     of the features of 1,000 samples after each stage
+cka             float [T]     similarity of the features of task j after j and at the end; no line where those are not kept
+effective_rank  float [S]     of the features of the same 1,000 samples after each stage
 dormant_share   float [S, L]  share of dormant units of each hidden layer after each stage
+
+Formulas take the shorter of two ways, which differ in rounding only: by products of features, or of samples where these are
+fewer. Shapes: S stages, T tasks, L layers, N samples, D features.
 """
 
 from collections.abc import Callable
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from contilab.metrics.contract import Evidence, Metric, Missing
-from contilab.metrics.tensor import measured
+from contilab.metrics.tensor import measured, recorded
 
 DORMANT = 0.025  # of the mean activity of a layer; chosen, as in Sokar 2023
 RIDGE = 1e-3  # of the mean variance of the features; chosen
@@ -32,10 +35,14 @@ def linear_cka(x: Array, y: Array) -> float:
     0.717137
     """
     a, b = _centred(x), _centred(y)
-    scale = np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b)
+    if max(a.shape[1], b.shape[1]) > len(a):  # norm(Y^T X)^2 = <X X^T, Y Y^T>, and norm(X^T X) = norm(X X^T)
+        by_x, by_y = a @ a.T, b @ b.T
+        shared, scale = np.vdot(by_x, by_y), np.linalg.norm(by_x) * np.linalg.norm(by_y)
+    else:
+        shared, scale = np.linalg.norm(b.T @ a) ** 2, np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b)
     if not scale:
         raise Missing("the features are constant")
-    return float(np.linalg.norm(b.T @ a) ** 2 / scale)
+    return float(shared / scale)
 
 
 def effective_rank(features: Array) -> float:
@@ -81,11 +88,14 @@ def ridge_probe(features: Array, labels: Array, classes: int) -> tuple[Array, Ar
     [0, 1]
     """
     x, target = _centred(features), np.eye(classes)[labels]
-    gram = x.T @ x
-    penalty = RIDGE * np.trace(gram) / len(gram)
+    aim = target - target.mean(axis=0)
+    has_few = len(x) < x.shape[1]  # samples: X^T (X X^T + c)^-1 = (X^T X + c)^-1 X^T
+    gram = x @ x.T if has_few else x.T @ x
+    penalty = RIDGE * np.trace(gram) / x.shape[1]
     if not penalty:
         raise Missing("the features are constant")
-    weights = np.linalg.solve(gram + penalty * np.eye(len(gram)), x.T @ (target - target.mean(axis=0)))
+    gram[np.diag_indices_from(gram)] += penalty
+    weights = x.T @ np.linalg.solve(gram, aim) if has_few else np.linalg.solve(gram, x.T @ aim)
     return weights, target.mean(axis=0) - np.mean(features, axis=0, dtype=np.float64) @ weights
 
 
@@ -95,7 +105,12 @@ def representation_forgetting(probes: Array) -> float:
     >>> round(representation_forgetting(np.array([[0.9, 0.5], [0.8, 0.9]])), 6)
     0.1
     """
-    return float(np.mean((np.diag(probes) - probes[-1])[:-1]))
+    return float(np.mean(_lost(probes)))
+
+
+def _lost(probes: Array) -> Array:
+    lost: Array = (np.diag(probes) - probes[-1])[:-1]
+    return lost
 
 
 def _centred(values: Array) -> Array:
@@ -104,9 +119,18 @@ def _centred(values: Array) -> Array:
     return centred
 
 
-def _metric(name: str, tensor: str, read: Callable[[Array], Any], summary: str, *needs: str, **facts: Any) -> Metric:
+def _metric(
+    name: str, tensor: str, part: Callable[[Array], Any], summary: str, *needs: str, if_empty: str = "", **facts: Any
+) -> Metric:
+    """Return the metric *name*: the mean of the *part* of a *tensor*, of which everything must be defined.
+
+    *if_empty*: why a run that did not diverge has a tensor without numbers.
+    """
+
     def function(evidence: Evidence) -> float:
-        return float(read(measured(evidence, tensor, "extended")))
+        if if_empty and not evidence.diverged and not recorded(evidence, tensor, "extended").size:
+            raise Missing(if_empty)
+        return float(measured(evidence, tensor, "extended", part).mean())
 
     return Metric(name, function, summary, (*needs, "tensors"), tier="extended", **facts)
 
@@ -116,14 +140,14 @@ _DAVARI: dict[str, Any] = {"unit": "difference", "paper": "Davari 2022", "higher
 PROBE_ACC = _metric(
     "probe_acc",
     "probe_accuracy",
-    lambda probes: np.mean(probes[-1]),
+    lambda probes: probes[-1],
     "accuracy of a linear probe of the features at the end",
     paper="Alain & Bengio 2017",
 )
 REPRESENTATION_FORGETTING = _metric(
     "representation_forgetting",
     "probe_accuracy",
-    representation_forgetting,
+    _lost,
     "what linear probes lose on earlier tasks",
     "stages",
     "two_tasks",
@@ -132,10 +156,11 @@ REPRESENTATION_FORGETTING = _metric(
 CKA_FINAL = _metric(
     "cka_final",
     "cka",
-    lambda cka: np.mean(cka[:-1]),
+    lambda cka: cka[:-1],
     "similarity of the features of a task after it and at the end",
     "stages",
     "two_tasks",
+    if_empty="the features of so many tasks are not kept",
     paper="Kornblith 2019",
 )
 EFFECTIVE_RANK = _metric(
@@ -150,8 +175,9 @@ EFFECTIVE_RANK = _metric(
 DORMANT_SHARE = _metric(
     "dormant_share",
     "dormant_share",
-    lambda shares: np.mean(shares[-1]),
+    lambda shares: shares[-1],
     "share of dormant units at the end, averaged over layers",
+    if_empty="no hidden units",
     paper="Sokar 2023",
     higher_is_better=False,
 )

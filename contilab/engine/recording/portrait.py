@@ -107,7 +107,7 @@ def _narrow(features: Array) -> Array:
 def _drift(before: Params, now: Params) -> tuple[float, float]:
     """Return norm(now - before), and divided by norm(before); over all parameters, in float64."""
     moved = sum(float((_exact(value) - _exact(before[name])).square().sum()) for name, value in now.items()) ** 0.5
-    norm = sum(float(_exact(value).square().sum()) for value in before.values()) ** 0.5
+    norm = sum(float(_exact(before[name]).square().sum()) for name in now) ** 0.5  # in one order: a snapshot has its own
     return moved, moved / norm if norm else float("nan")
 
 
