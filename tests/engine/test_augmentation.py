@@ -8,9 +8,8 @@ import torch
 
 from contilab.data.normalisation import Normalisation
 from contilab.engine.augmentation import AUGMENTATIONS, Augmentation, shown
-from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
-from contilab.engine.setup import initial_members, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.errors import InputError
 from contilab.spec.run import run_from
 from contilab.spec.sections import Train
@@ -105,7 +104,7 @@ class TestDraws:
 def views_of(make, stream, method, seeds, limit):
     """Return all views of the second stage as one array [S, E, numbers]; its last batch is smaller and left out."""
     setup = make.setup([run_of(make, seed, method) for seed in seeds], stream)
-    draws = Draws(seeds, setup.plan, device=setup.device, dtype=setup.dtype, augmentation=setup.augmentation)
+    draws = draws_of(setup)
     memory, found = initial_memory(setup), []
     for stage in setup.stages[:2]:
         step = 0
@@ -168,7 +167,7 @@ class TestTraining:
         """A sample's stored logits are those of the view that it was learned by, not of the picture as it is."""
         runs = [run_of(make, method="der", train=Train(steps=1, batch=4, augment="crop_flip"))]
         setup = make.setup(runs, pictures)
-        draws = Draws([0], setup.plan, device=setup.device, dtype=setup.dtype, augmentation=setup.augmentation)
+        draws = draws_of(setup)
         stage = setup.stages[0]
         draw = draws.chunk(stage, stage.schedule.chunk(0, 1), initial_memory(setup))
         ensemble = EXECUTIONS["batched"](setup.learner).gather(initial_members(setup))

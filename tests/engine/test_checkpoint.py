@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load, save
 
 from contilab.engine.checkpoint import STATE, Part, Snapshot, circumstances_of, pack, step_of, unpack
-from contilab.engine.draws import Draws
 from contilab.engine.ensemble import MemberState
 from contilab.engine.executions.loop import loop
+from contilab.engine.setup import draws_of
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.train import _beginning
 from contilab.engine.watch import silent
@@ -27,7 +27,7 @@ class Case:
         self.setup = make.setup(self.runs)
         stage = self.setup.stages[task]
         stage = stage._replace(schedule=stage.schedule._replace(steps=steps))
-        draws = Draws([3, 8], self.setup.plan, device=self.setup.device, dtype=self.setup.dtype)
+        draws = draws_of(self.setup)
         begun = _beginning(self.setup, silent())
         members, part = train_stage(
             Session(self.setup, loop(self.setup.learner), draws, silent()), stage, begun.members, begun.memory

@@ -11,9 +11,8 @@ from contilab.engine.choice.form import Form, Table, in_bf16
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.choice.pace import Pace
 from contilab.engine.choice.trial import seconds_worth, try_out
-from contilab.engine.draws import Draws
 from contilab.engine.environment import EXECUTIONS
-from contilab.engine.setup import initial_members, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.errors import UsageError
 from contilab.hardware.fingerprint import Machine
 from contilab.hardware.profile import Answer, Profiles, Rate, Shape
@@ -46,6 +45,13 @@ def refuses(learner):
     raise ValueError("only for linear layers")
 
 
+def work(seconds):
+    """Keep this thread's processor busy."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
 @pytest.fixture
 def no_bf16(monkeypatch):
     """A processor without bf16."""
@@ -61,7 +67,7 @@ def with_bf16(monkeypatch):
 def first_losses(setup, make):
     """Return the losses [1, E] of the first step."""
     stage, execution = setup.stages[0], make(setup.learner)
-    draws = Draws([run.seed for run in setup.runs], setup.plan, device=setup.device, dtype=setup.dtype)
+    draws = draws_of(setup)
     drawn = draws.chunk(stage, stage.schedule.chunk(0, 1), initial_memory(setup))
     return execution.train(execution.gather(initial_members(setup)), setup.lesson(stage), drawn)[1]
 
@@ -263,7 +269,7 @@ class TestTrial:
 
             def train(members, lesson, draws):
                 steps.append(len(members))
-                time.sleep(0.2 if steps == [1, 2] else 0.0)
+                work(0.2 if steps == [1, 2] else 0.0)
                 return way.train(members, lesson, draws)
 
             return way._replace(train=train)
@@ -272,12 +278,37 @@ class TestTrial:
             way = EXECUTIONS["loop"](learner)
 
             def train(members, lesson, draws):
-                time.sleep(0.05)
+                work(0.05)
                 return way.train(members, lesson, draws)
 
             return way._replace(train=train)
 
         found = try_out(setup, [LOOP, VMAP], Table({"loop": slow, "vmap": slow_to_begin}, {}), 0.0)
+
+        assert [one.execution for one in found] == ["vmap", "loop"]
+
+    def test_a_form_that_is_kept_waiting_is_not_slow(self, setup):
+        """While other processes have the processor, one thread's form is not slower than one that works as long."""
+
+        def kept_waiting(learner):
+            way = EXECUTIONS["loop"](learner)
+
+            def train(members, lesson, draws):
+                time.sleep(0.1)
+                return way.train(members, lesson, draws)
+
+            return way._replace(train=train)
+
+        def slow(learner):
+            way = EXECUTIONS["loop"](learner)
+
+            def train(members, lesson, draws):
+                work(0.05)
+                return way.train(members, lesson, draws)
+
+            return way._replace(train=train)
+
+        found = try_out(setup, [LOOP, VMAP], Table({"loop": slow, "vmap": kept_waiting}, {}), 0.0)
 
         assert [one.execution for one in found] == ["vmap", "loop"]
 

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from contilab.engine.draws import Draws
-from contilab.engine.setup import initial_memory
+from contilab.engine.setup import draws_of, initial_memory
 from contilab.spec.sections import Memory, Train
 
 
-def draws_of(make, seeds, **sections):
+def drawing(make, seeds, **sections):
     """Return setup and draws of er on the small stream."""
     setup = make.setup([make.run(seed, "er", **sections) for seed in seeds])
-    return setup, Draws(seeds, setup.plan, device=setup.device, dtype=setup.dtype)
+    return setup, draws_of(setup)
 
 
 def all_steps(setup, draws, stage, limit):
@@ -33,15 +32,15 @@ class TestDraws:
     @pytest.mark.parametrize("insert", ["first_epoch", "every_epoch"])
     def test_are_the_same_in_chunks_of_any_length(self, make, insert):
         """Step by step or in long chunks, the draws of every step are equal."""
-        setup, draws = draws_of(make, (0, 1), memory=Memory(total=10, batch=4, insert=insert))
+        setup, draws = drawing(make, (0, 1), memory=Memory(total=10, batch=4, insert=insert))
         stage = setup.stages[1]
 
         assert all_steps(setup, draws, stage, 1) == all_steps(setup, draws, stage, 64)
 
     def test_are_the_same_from_any_step_on(self, make):
         """Draws made anew from step 3 on, with the memory of that step, are those of an uninterrupted stage."""
-        setup, draws = draws_of(make, (0, 1))
-        again = Draws((0, 1), setup.plan, device=setup.device, dtype=setup.dtype)
+        setup, draws = drawing(make, (0, 1))
+        again = draws_of(setup)
         stage, memory = setup.stages[2], initial_memory(setup)
         for step in range(3):
             draws.chunk(stage, stage.schedule.chunk(step, 1), memory)
@@ -53,8 +52,8 @@ class TestDraws:
 
     def test_do_not_depend_on_the_other_members(self, make):
         """Seed 1 draws the same alone and between others."""
-        setup, alone = draws_of(make, (1,))
-        _, between = draws_of(make, (7, 1, 2))
+        setup, alone = drawing(make, (1,))
+        _, between = drawing(make, (7, 1, 2))
         stage, chunk = setup.stages[1], setup.stages[1].schedule.chunk(0, 8)
         one = alone.chunk(stage, chunk, initial_memory(setup))
         many = between.chunk(stage, chunk, initial_memory(make.setup([make.run(seed, "er") for seed in (7, 1, 2)])))
@@ -64,14 +63,14 @@ class TestDraws:
 
     def test_differ_between_seeds(self, make):
         """Two seeds see other batches."""
-        setup, draws = draws_of(make, (0, 1))
+        setup, draws = drawing(make, (0, 1))
         current = draws.chunk(setup.stages[0], setup.stages[0].schedule.chunk(0, 1), initial_memory(setup)).current[0]
 
         assert not torch.equal(current[0], current[1])
 
     def test_epochs_have_orders_of_their_own(self, make):
         """The second epoch of a task is not in the order of the first."""
-        setup, draws = draws_of(make, (0,))
+        setup, draws = drawing(make, (0,))
         stage = setup.stages[0]
         steps = [step for step, *_ in all_steps(setup, draws, stage, 1)]
         first, second = np.concatenate(steps[:3], axis=1), np.concatenate(steps[3:], axis=1)
@@ -82,7 +81,7 @@ class TestDraws:
     @pytest.mark.parametrize(("insert", "offers"), [("first_epoch", 1), ("every_epoch", 3), ("task_end", 0)])
     def test_offer_each_sample_as_often_as_told(self, make, insert, offers):
         """Over three epochs memory is offered the 40 samples of the task once, in each epoch, or not before its end."""
-        setup, draws = draws_of(make, (0,), train=Train(epochs=3, batch=16), memory=Memory(total=5, batch=4, insert=insert))
+        setup, draws = drawing(make, (0,), train=Train(epochs=3, batch=16), memory=Memory(total=5, batch=4, insert=insert))
         memory, stage = initial_memory(setup), setup.stages[0]
         for step in range(stage.schedule.steps):
             draws.chunk(stage, stage.schedule.chunk(step, 1), memory)
@@ -91,7 +90,7 @@ class TestDraws:
 
     def test_count_what_is_replayed(self, make):
         """The samples replayed are those of weight 1."""
-        setup, draws = draws_of(make, (0, 1))
+        setup, draws = drawing(make, (0, 1))
         memory, stage = initial_memory(setup), setup.stages[0]
         drawn = [draws.chunk(stage, stage.schedule.chunk(step, 1), memory).replay["replay"] for step in range(3)]
 

@@ -7,7 +7,6 @@ import torch
 from contilab import catalog
 from contilab.engine.choice.pace import Pace
 from contilab.engine.closing import end_of_task
-from contilab.engine.draws import Draws
 from contilab.engine.ensemble import initial_params, stack
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.executions import blocks
@@ -16,7 +15,7 @@ from contilab.engine.executions.batched import batched
 from contilab.engine.executions.folding import folding_of
 from contilab.engine.executions.loop import loop
 from contilab.engine.executions.recorded import recorded
-from contilab.engine.setup import initial_members, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.step import make_move
 from contilab.engine.train import train_group
@@ -130,7 +129,7 @@ class TestBatched:
     def test_folds_unless_gradients_are_looked_at(self, make, method, settings, folds):
         """In the second stage a penalty needs gradients, and so does clipping; without them no gradient of a weight is made."""
         setup = make.setup([make.run(seed, method, optim=("sgd", {"lr": 0.1, **settings})) for seed in range(2)])
-        draws = Draws(range(2), setup.plan, device=setup.device, dtype=setup.dtype)
+        draws = draws_of(setup)
         chunk = draws.chunk(setup.stages[1], setup.stages[1].schedule.chunk(0, 1), initial_memory(setup))
         found = folding_of(setup.learner, stack(initial_members(setup)), setup.lesson(setup.stages[1]), chunk)
 
@@ -297,7 +296,7 @@ def looped(make, known):
 def one_step(make, method, way, stream=None, **sections):
     """Return loss and gradients of each of three members in the first step after the first stage."""
     setup = make.setup([make.run(seed, method, **sections) for seed in range(3)], stream)
-    draws = Draws(range(3), setup.plan, device=setup.device, dtype=setup.dtype)
+    draws = draws_of(setup)
     first, memory = setup.stages[0], initial_memory(setup)
     members, _ = train_stage(Session(setup, loop(setup.learner), draws, silent()), first, initial_members(setup), memory)
     members = [end_of_task(setup, first, *pair) for pair in zip(setup.runs, members, strict=True)]

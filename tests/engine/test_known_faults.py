@@ -7,9 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from contilab import catalog
-from contilab.engine.draws import Draws
 from contilab.engine.executions.loop import loop
-from contilab.engine.setup import initial_members, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.watch import silent
 from contilab.spec.sections import Train
@@ -86,7 +85,7 @@ class TestLaterTasks:
     def work(self, make, run, tasks):
         """Return operations and calls of the last of *tasks* equal tasks."""
         setup = make.setup([run], make.stream((24,) * 12))
-        draws = Draws([run.seed], setup.plan, device=setup.device, dtype=setup.dtype)
+        draws = draws_of(setup)
         session = Session(setup, loop(setup.learner), draws, silent())
         members, memory = initial_members(setup), initial_memory(setup)
         for stage in setup.stages[: tasks - 1]:

@@ -6,8 +6,7 @@ import torch
 from safetensors.torch import load
 
 from contilab import catalog
-from contilab.engine.draws import Draws
-from contilab.engine.setup import initial_memory
+from contilab.engine.setup import draws_of, initial_memory
 from contilab.spec.fields import values_per_member
 from contilab.spec.sections import Memory, Train
 
@@ -197,7 +196,7 @@ class TestReference:
     def references(self, make, run):
         """Return the setup, occupancy after each task, and task, samples and weights of the references of all steps."""
         setup = make.setup([run])
-        draws = Draws([0], setup.plan, device=setup.device, dtype=setup.dtype)
+        draws = draws_of(setup)
         memory, seen, occupied = initial_memory(setup), [], []
         for stage in setup.stages:
             step = 0

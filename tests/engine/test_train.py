@@ -8,9 +8,8 @@ import pytest
 from contilab import catalog
 from contilab.engine import train as subject
 from contilab.engine.closing import end_of_task
-from contilab.engine.draws import Draws
 from contilab.engine.executions.loop import loop
-from contilab.engine.setup import initial_members, initial_memory
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
 from contilab.engine.watch import Watch, silent
 from contilab.errors import Stopped
@@ -168,7 +167,7 @@ class TestEquivalences:
     def test_evaluation_leaves_training_as_it_is(self, make):
         """The stages alone, without one evaluation, end at the same bits as the whole run."""
         setup = make.setup([make.run(3, "er")])
-        draws = Draws([3], setup.plan, device=setup.device, dtype=setup.dtype)
+        draws = draws_of(setup)
         session = Session(setup, loop(setup.learner), draws, silent())
         members, memory = initial_members(setup), initial_memory(setup)
         for stage in setup.stages:
@@ -181,7 +180,7 @@ class TestEquivalences:
     def test_a_group_holds_no_index_outside_training_parts(self, make):
         """After two tasks memory holds distinct training samples of those two, never validation samples."""
         setup = make.setup([make.run(3, "er")])
-        draws = Draws([3], setup.plan, device=setup.device, dtype=setup.dtype)
+        draws = draws_of(setup)
         members, memory = initial_members(setup), initial_memory(setup)
         for stage in setup.stages[:2]:
             members, _ = train_stage(Session(setup, loop(setup.learner), draws, silent()), stage, members, memory)
