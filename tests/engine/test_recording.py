@@ -21,6 +21,7 @@ from contilab.spec.sections import Eval, Memory, Train
 
 EXTENDED = Eval(tier="extended")
 STREAM = ("stream_accuracy", "stream_task", "stream_step", "stream_old_mask")
+ANSWERS = ("prediction", "confidence", "prediction_all_rows", "target")  # of every tier
 
 QUICK = ("naive", "ewc", "derpp", "icarl")  # of each kind of method one, where all of them would take long
 
@@ -39,7 +40,7 @@ def trained(outcome):
     """Return what training made of a run, in all its bits."""
     record = outcome.record
     tables = (record.accuracy, record.baseline, record.accuracy_all_rows, record.validation, record.train_loss, record.diverged)
-    answers = {name: value.tobytes() for name, value in outcome.tensors.items() if name not in (*STREAM, "learning_curve")}
+    answers = {name: value.tobytes() for name, value in outcome.tensors.items() if name in ANSWERS}
     return tables, answers, {name: value.tobytes() for name, value in outcome.parameters.items()}
 
 
@@ -100,7 +101,7 @@ class TestTraining:
     @every_way
     @every_method
     def test_numbers_are_those_of_the_core_tier(self, make, method, way):
-        """Weights, matrices, predictions and losses of two members have the same bits with and without a stream."""
+        """Weights, matrices, predictions and losses of two members have the same bits with and without all that is recorded."""
         runs = [make.run(seed, method) for seed in (3, 8)]
         plain, recorded = make.outcomes(runs, way), make.outcomes([extended(run) for run in runs], way)
 
@@ -138,10 +139,10 @@ class TestTraining:
         }
 
     def test_without_the_tier_nothing_is_recorded(self, make):
-        """A run of the core tier has neither a stream nor a note of its schedule."""
+        """A run of the core tier has answers only, and no note of a schedule."""
         [outcome] = make.outcomes([make.run()])
 
-        assert not {*STREAM, "learning_curve"} & outcome.tensors.keys()
+        assert outcome.tensors.keys() == set(ANSWERS)
         assert "stream" not in outcome.record.notes
 
 
@@ -216,12 +217,12 @@ class TestStream:
         assert np.allclose(outcome.tensors["stream_accuracy"][0, 0] * 10 % 1, 0)
 
     def test_forward_passes_are_counted(self, make):
-        """Three tasks, 7 evaluations each of 20 samples per task begun: 840 passes more than without a stream."""
+        """Three tasks, 7 evaluations each of 20 samples per task begun: 840 passes; and 240 for features after each task."""
         run = make.run()
         plain, recorded = (make.outcomes([one])[0].record.cost for one in (run, extended(run)))
         flops = make.setup([run]).learner.model.flops
 
-        assert recorded.flops_evaluation - plain.flops_evaluation == flops * 7 * 20 * (1 + 2 + 3)
+        assert recorded.flops_evaluation - plain.flops_evaluation == flops * (7 * 20 * (1 + 2 + 3) + 3 * 240)
         assert recorded.flops == plain.flops
 
     @pytest.mark.parametrize("method", ["joint", "gdumb"])
