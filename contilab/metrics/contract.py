@@ -176,5 +176,6 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
     ),
     "cumulative": _unless(lambda e: e.cumulative, "no cumulative run with this seed and preset in the study"),
     "tensors": _unless(lambda e: e.tensors, "predictions were not recorded"),
+    "language_model": _unless(lambda e: e.tensors and "perplexity" in e.tensors, "the model is no language model"),
     "cost": _unless(lambda e: e.cost, "costs were not recorded"),
 }

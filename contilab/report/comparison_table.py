@@ -10,7 +10,7 @@ from contilab.report.comparison import Comparison, Family, Paired
 from contilab.report.numbers import number, signed
 from contilab.report.selection import CRITERION, Choice
 from contilab.report.statistics.interval import Interval, coverage
-from contilab.report.statistics.paired import LEVEL, seeds_needed
+from contilab.report.statistics.paired import seeds_needed
 from contilab.report.summary import summarise
 from contilab.report.table import Column, Entry, Line, Notes, Table, seed_values, spread
 
@@ -95,10 +95,9 @@ def _entries(family: Family, item: Comparison, notes: Notes) -> Sequence[Entry]:
     unit, size = family.metric.unit, found.effect
     values = dict[int, Value](found.differences)
     sd = spread(_sd(found), len(values), len(values), unit)
-    least = f"least {_short(found.minimum)}" + ("" if found.minimum <= LEVEL else ", cannot be significant")
     return (
         Entry(signed(size.mean, unit), sd, tip=seed_values(values, lambda value: signed(value, unit)), sort=size.mean),
-        Entry(_short(found.p), f"Wilcoxon {_short(found.wilcoxon)}, {least}", sort=found.p),
+        Entry(_short(found.p), f"Wilcoxon {_short(found.wilcoxon)}, least {_short(found.minimum)}", sort=found.p),
         Entry(_short(item.adjusted), sort=item.adjusted),
         Entry(family.verdict(item)),
         _interval(found, unit, notes),

@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
 
 def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
     yield f"## {escaped(section.benchmark.preset)}"
-    yield escaped(section.about[:1].upper() + section.about[1:]) + "."
+    yield f"Benchmark {escaped(section.about)}."
     yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n)."
     yield _table(section.headline)
     yield section.significance

@@ -11,6 +11,8 @@ def number(value: float, unit: str) -> str:
     ('0.8067', '-0.1200', '1.8 MiB')
     >>> number(12.345, "seconds"), number(12000, "samples"), number(1.5e12, "operations"), number(2.5, "steps")
     ('12.3 s', '12 000', '1.5e+12', '2.5')
+    >>> number(2034.7, "steps per second"), number(12000.5, "samples")
+    ('2 035 /s', '12 000')
     """
     if unit in ("fraction", "difference"):
         return f"{value:.4f}"
@@ -19,8 +21,8 @@ def number(value: float, unit: str) -> str:
     if unit == "operations":
         return f"{value:.3g}"
     if unit in SUBSCRIPTS:
-        return f"{value:.3g} {SUBSCRIPTS[unit]}"
-    return f"{value:,.0f}".replace(",", " ") if value == int(value) else f"{value:.3g}"
+        return f"{_plain(value)} {SUBSCRIPTS[unit]}"
+    return _plain(value)
 
 
 def signed(value: float, unit: str) -> str:
@@ -39,6 +41,12 @@ def exact(value: float, unit: str) -> float:
     (12970, 1.0)
     """
     return int(value) if unit in COUNTED and value == int(value) else value
+
+
+def _plain(value: float) -> str:
+    """Return *value* with three digits, or as a whole number with spaces if it is one or has more digits than that."""
+    is_whole = value == int(value) or abs(value) >= 999.5  # which three digits would write as 1e+03
+    return f"{value:,.0f}".replace(",", " ") if is_whole else f"{value:.3g}"
 
 
 def _bytes(value: float) -> str:

@@ -1,17 +1,20 @@
 """Tables of a report, independent of how they are written: columns, lines of cells, and notes that cells refer to."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import ascii_lowercase
 from typing import NamedTuple
 
 from contilab.metrics.contract import Absent, Metric, Value
 from contilab.metrics.table import metric
-from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.benchmark import NOT_COMPUTED, Benchmark, Variant
 from contilab.report.numbers import number
 from contilab.report.statistics.effect import outliers
 from contilab.report.summary import Summary
 from contilab.store.layout import short
 
+RECORDING = re.compile(r"(?:no [^:]+ was|[^:]+ was not) recorded: (.+)")  # what metrics of recordings say
 HEADLINE = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
 
 
@@ -78,11 +81,7 @@ def headline(benchmark: Benchmark) -> Table:
         Line(variant.label, _mixed(variant), tuple(_summary(variant, item, notes) for item in metrics))
         for variant in benchmark.variants
     )
-    left_out = [
-        ("", f"{name}: {benchmark.variants[0].summary(name).reasons[0]}")
-        for name in HEADLINE
-        if metric(name) not in metrics and benchmark.fewest_seeds
-    ]
+    left_out = _left_out(benchmark, [name for name in HEADLINE if metric(name) not in metrics])
     return Table("method", tuple(map(_column, metrics)), lines, (*notes.items, *left_out))
 
 
@@ -94,7 +93,8 @@ def every_metric(benchmark: Benchmark) -> Table:
         Line(item.name, item.unit, tuple(_summary(variant, item, notes) for variant in benchmark.variants)) for item in found
     )
     columns = tuple(Column(variant.label) for variant in benchmark.variants)
-    return Table("metric", columns, lines, (*notes.items, *_left_out(benchmark, found)))
+    left_out = _left_out(benchmark, [item.name for item in benchmark.metrics.values() if item not in found])
+    return Table("metric", columns, lines, (*notes.items, *left_out))
 
 
 def per_seed(benchmark: Benchmark) -> Table:
@@ -120,13 +120,30 @@ def _measured(benchmark: Benchmark) -> list[Metric]:
     return [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
 
 
-def _left_out(benchmark: Benchmark, found: Sequence[Metric]) -> Iterable[tuple[str, str]]:
-    """Return a note per reason, with the metrics that no variant has for it."""
+def _left_out(benchmark: Benchmark, names: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Return a note per reason, with the metrics of *names*, which no variant has, for it; none before there is an `acc`."""
     reasons: dict[str, list[str]] = {}
-    for item in benchmark.metrics.values():
-        if item not in found and benchmark.fewest_seeds:
-            reasons.setdefault(benchmark.variants[0].summary(item.name).reasons[0], []).append(item.name)
-    return [("", f"{', '.join(names)}: {reason}") for reason, names in reasons.items()]
+    for name in names if benchmark.fewest_seeds else ():
+        reasons.setdefault(common(_reason(benchmark, name)), []).append(name)
+    return [("", f"{', '.join(found)}: {reason}") for reason, found in reasons.items()]
+
+
+def _reason(benchmark: Benchmark, name: str) -> str:
+    """Return why no run has the metric *name*: for most of those that finished, in stages if there are some."""
+    done = [run for run in benchmark.runs if run.state == "finished"]
+    telling = [run for run in done if run.record and run.record.stages > 1] or done or list(benchmark.runs)
+    found = Counter(value.reason for run in telling if isinstance(value := run.values.get(name, NOT_COMPUTED), Absent))
+    return found.most_common(1)[0][0]
+
+
+def common(reason: str) -> str:
+    """Return *reason* without the name of what was not recorded, so that metrics of different recordings share it.
+
+    >>> common("learning_curve was not recorded: it needs eval.tier extended"), common("one task only")
+    ('not recorded (it needs eval.tier extended)', 'one task only')
+    """
+    found = RECORDING.fullmatch(reason)
+    return f"not recorded ({found[1]})" if found else reason
 
 
 def _column(item: Metric) -> Column:

@@ -61,6 +61,15 @@ class TestCka:
         """Features are as similar as can be to themselves, scaled, rotated or moved."""
         assert linear_cka(X, change) == pytest.approx(1.0, abs=1e-12)
 
+    def test_more_features_than_samples(self):
+        """By products of samples it is what it is by products of features, whichever side has more of them."""
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(9, 14)), rng.normal(size=(9, 5))
+        a, b = x - x.mean(0), y - y.mean(0)
+        by_features = np.linalg.norm(b.T @ a) ** 2 / (np.linalg.norm(a.T @ a) * np.linalg.norm(b.T @ b))
+
+        assert [linear_cka(x, y), linear_cka(y, x)] == pytest.approx([by_features] * 2, rel=1e-12)
+
     def test_constant_features(self):
         """Without any variance it is not defined."""
         with pytest.raises(Missing, match="constant"):
@@ -116,6 +125,23 @@ class TestProbe:
         assert np.abs(gradient).max() < 1e-9
         assert np.allclose((x @ weights + offsets).mean(0), target.mean(0))
 
+    def test_more_features_than_samples(self):
+        """Solved by products of samples, it is the same probe: the gradient of the penalised squares vanishes there too."""
+        rng = np.random.default_rng(0)
+        x, labels = rng.normal(size=(12, 30)) + 2, np.arange(12) % 3
+        weights, offsets = ridge_probe(x, labels, 3)
+        centred, target = x - x.mean(0), np.eye(3)[labels]
+        penalty = 1e-3 * np.trace(centred.T @ centred) / 30
+        gradient = centred.T @ (x @ weights + offsets - target) + penalty * weights
+
+        assert np.abs(gradient).max() < 1e-9
+        assert weights.shape == (30, 3)
+
+    def test_constant_features(self):
+        """Without any variance there is nothing to read."""
+        with pytest.raises(Missing, match="constant"):
+            ridge_probe(np.ones((4, 3)), np.array([0, 0, 1, 1]), 2)
+
 
 class TestParameters:
     """Drift, barriers and gradients."""
@@ -147,7 +173,11 @@ class TestRecords:
 
         assert {name: values[name] for name in EXPECTED} == pytest.approx(EXPECTED, abs=1e-12)
 
-    @pytest.mark.parametrize("name", EXPECTED)
+    def test_without_a_language_model(self):
+        """What is measured of language models only is absent of all others for that reason, whatever their tier."""
+        assert compute(record(), {"target": np.zeros(1)})["ppl_retention"] == Absent("the model is no language model")
+
+    @pytest.mark.parametrize("name", [name for name in EXPECTED if name != "ppl_retention"])
     def test_without_the_tier(self, name):
         """A run without the measurement says which tier it needs, or that the engine does not make it."""
         reason = compute(record(), {"target": np.zeros(1)})[name].reason
@@ -160,6 +190,29 @@ class TestRecords:
     def test_nothing_lost(self):
         """Where no task lost anything there is nothing to bring back."""
         assert compute(record(((0.9, 0.1), (0.9, 0.9))), MEASURED)["few_shot_recovery"] == Absent("nothing was lost")
+
+    def test_only_what_a_formula_reads_must_be_defined(self):
+        """Features without any variance after the first task leave metrics of the last one as they are."""
+        early = {**MEASURED, "effective_rank": np.array([NAN, 2.5]), "probe_accuracy": np.array([[NAN, NAN], [0.8, 0.9]])}
+        values = compute(record(), early)
+
+        assert (values["effective_rank"], values["probe_acc"]) == (2.5, pytest.approx(0.85))
+        assert values["representation_forgetting"] == Absent("probe_accuracy is not defined for this run")
+
+    @pytest.mark.parametrize(
+        ("tensor", "metric_name", "reason"),
+        [
+            ("dormant_share", "dormant_share", "no hidden units"),
+            ("cka", "cka_final", "the features of so many tasks are not kept"),
+        ],
+    )
+    def test_empty(self, tensor, metric_name, reason):
+        """Where there is nothing to measure, or nothing was kept of it, that is the reason; a diverged run has its own."""
+        empty = {**MEASURED, tensor: np.empty((2, 0) if tensor == "dormant_share" else 0)}
+        lost = record(diverged={"task": 1, "step": 2})
+
+        assert compute(record(), empty)[metric_name] == Absent(reason)
+        assert "diverged in task 1" in compute(lost, empty)[metric_name].reason
 
     def test_not_defined(self):
         """A measurement that holds nan is not defined for the run, or was lost when it diverged."""
