@@ -16,12 +16,12 @@ from contilab.bench.baseline import OneAtATime
 from contilab.bench.bounds import Bounds, bounds
 from contilab.bench.crew import Crew
 from contilab.bench.noise import group, shape_of
-from contilab.bench.peak import PeakMemory
 from contilab.bench.rounds import Rounds, Speed, middle, rounds
 from contilab.engine.choice.form import Form
 from contilab.engine.choice.pace import Pace
 from contilab.engine.environment import TABLE
 from contilab.engine.setup import Setup
+from contilab.hardware.peak import PeakMemory
 from contilab.hardware.precision import candidates
 from contilab.hardware.profile import Rate, Shape
 from contilab.spec.sections import Plugin

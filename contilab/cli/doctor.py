@@ -60,12 +60,18 @@ def _limits() -> Iterable[Row]:
     import psutil  # type: ignore[import-untyped]  # it ships no types
 
     from contilab.hardware.limits import limits
+    from contilab.hardware.memory import MIB, free_memory
+    from contilab.hardware.threads import thread_budget
 
     found = limits()
     yield "processor quota", "none" if found.cpus is None else f"{found.cpus:g} processors (cgroup)"
     total = psutil.virtual_memory().total / 2**30
     own = "no cgroup limit" if found.memory_bytes is None else f"cgroup limit {found.memory_bytes / 2**30:.1f} GiB"
     yield "memory", f"{total:.1f} GiB, {own}"
+    workers = thread_budget().count
+    alone, beside = free_memory(), free_memory(workers, os.getpid())
+    shared = f"; one of {workers} workers {beside.bytes // MIB:,} MiB" if workers > 1 else ""
+    yield "memory left", f"a worker may take {alone.bytes // MIB:,} MiB ({alone.reason}){shared}; larger groups train in parts"
 
 
 def _choices(store: Path) -> Iterable[Row]:

@@ -17,6 +17,7 @@ from contilab.engine.executions.compiled import compiled_batched, compiled_loop,
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.executions.loop import loop
 from contilab.engine.executions.vmap import vmap
+from contilab.engine.room import Room
 from contilab.engine.setup import Setup, learner_of, source_of
 from contilab.engine.step import Learner
 from contilab.hardware.device import Choice, choose_device
@@ -47,7 +48,12 @@ class Choices(NamedTuple):
     @property
     def make(self) -> MakeExecution:
         """What builds the execution that was chosen, in its precision, compiled or not."""
-        return TABLE.maker(Form(self.execution.value, self.precision.value, self.compile.value))
+        return TABLE.maker(self.form)
+
+    @property
+    def form(self) -> Form:
+        """The form of the step that was chosen."""
+        return Form(self.execution.value, self.precision.value, self.compile.value)
 
 
 def choose(
@@ -57,11 +63,13 @@ def choose(
     *,
     profiles: Profiles | None = None,
     setup: Setup | None = None,
+    room: Room | None = None,
 ) -> Choices:
     """Return the choices for *runs* trained together.
 
     *profiles*: what was measured before, and where to keep more. *setup*: of these runs; with it `auto` may measure for a
-    moment. Raises DeviceError if there is no such device, and UsageError if nothing that was asked for can train them.
+    moment, if there is *room* for that. Raises DeviceError if there is no such device, UsageError if nothing that was asked for
+    can train them, and Crowded where the room is too small for all of them.
     """
     device = choose_device(execution.device)
     asked = Asked(execution.execution, runs[0].engine.precision, runs[0].engine.compile)
@@ -69,7 +77,9 @@ def choose(
     shape = shape_of(runs[0], learner, len(runs), device.value)
     threads = torch.get_num_threads() if shape.device == "cpu" else None
     question = Question(offer.forms, offer.rule, shape, _own(shape, runs[0], learner, threads), threads)
-    verdict = decide(question, profiles or Profiles(), partial(_trial, setup) if setup else None)
+    verdict = decide(question, profiles or Profiles(), partial(_trial, setup, room) if setup else None)
+    if setup and room:
+        room.check(setup, verdict.form, TABLE)
     return Choices(
         device=device,
         execution=Choice(verdict.form.execution, offer.reason("execution", verdict)),
@@ -111,9 +121,12 @@ def model_settings(model: Plugin) -> dict[str, Any]:
     return written_out(catalog.entry("model", model.name).settings(**model.settings))
 
 
-def _trial(setup: Setup, forms: Sequence[Form]) -> tuple[Rate, ...]:
+def _trial(setup: Setup, room: Room | None, forms: Sequence[Form]) -> tuple[Rate, ...]:
+    """Measure *forms* if that is worth its time, and if all members of *setup* surely fit into several of them at once."""
     seconds = seconds_worth(setup)
-    return try_out(setup, forms, TABLE, seconds) if seconds else ()
+    if not seconds or (room and not room.is_ample(setup)):
+        return ()
+    return try_out(setup, forms, TABLE, seconds)
 
 
 def _own(shape: Shape, run: Run, learner: Learner, threads: int | None) -> Shape:

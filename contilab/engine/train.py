@@ -20,6 +20,7 @@ from contilab.engine.memory.entries import Entries
 from contilab.engine.recording.portrait import portraits_after
 from contilab.engine.recording.recorder import Recorder, stream_notes
 from contilab.engine.recording.survey import ground_after, landscape_notes, measure_end
+from contilab.engine.room import Room
 from contilab.engine.setup import Setup, begun_anew, draws_of, initial_members, initial_memory, learner_of, prepare, source_of
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
@@ -37,20 +38,21 @@ def train(
     *,
     resume: Mapping[str, bytes] | None = None,
     profiles: Profiles | None = None,
+    room: Room | None = None,
 ) -> list[Outcome]:
     """Train *runs*, which are equal but for seeds and per-member settings, and return what each leaves, in order.
 
     *resume*: the files of a snapshot of these runs, and maybe others, from which to go on. *profiles*: what was measured of
-    this machine, for `auto`.
+    this machine, for `auto`. *room*: what the runs may take; without it memory is not looked at before training.
 
-    Raises Stopped once *watch* says so, CheckpointMismatch if the snapshot does not fit, DataError and DeviceError where those
-    are missing, and torch's errors unchanged.
+    Raises Stopped once *watch* says so, CheckpointMismatch if the snapshot does not fit, Crowded if the *room* is too small,
+    DataError and DeviceError where those are missing, and torch's errors unchanged.
     """
     source = source_of(runs[0])
     learner = learner_of(runs[0], source)
     device = choose_device(execution.device).value  # before the data are loaded: it may be refused
     setup = prepare(runs, learner, source.load(), device=torch.device(device))
-    choices = choose(runs, execution, learner, profiles=profiles, setup=setup)
+    choices = choose(runs, execution, learner, profiles=profiles, setup=setup, room=room)
     for warning in choices.warnings:
         watch.log("not_as_asked", level="warning", reason=warning)
     watch.log("training", members=len(runs), execution=choices.execution.value, device=choices.device.value)

@@ -32,3 +32,10 @@ def keep_freed_memory(environ: Mapping[str, str] = os.environ) -> bool:
         return False
     taken = [mallopt(*setting) for name, setting in KEPT.items() if name not in environ]
     return all(one == 1 for one in taken)
+
+
+def give_back_freed_memory() -> None:
+    """Let the C library give the system what it keeps of freed memory, where it can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

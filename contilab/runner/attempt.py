@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -9,14 +10,14 @@ from contilab.errors import Stopped
 from contilab.metrics.compute import compute
 from contilab.records.outcome import COMPARED, Outcome, files_of
 from contilab.records.record import Record
-from contilab.runner.halves import in_parts
 from contilab.runner.logging import GroupLog
+from contilab.runner.parts import Split, in_parts
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources
 from contilab.runner.resumption import Resumptions
 from contilab.runner.sidecars import CONFIG, ENVIRONMENT, LOG, config_toml, env_json, machine
 from contilab.runner.tally import Tally
-from contilab.runner.training import Training
+from contilab.runner.training import FALLBACK, Training
 from contilab.spec.group import group_address
 from contilab.spec.run import Run
 from contilab.store.claim import Claim, Published
@@ -25,12 +26,17 @@ from contilab.store.layout import short
 
 
 class Surroundings(NamedTuple):
-    """What an attempt needs besides its claim. *seconds_left*: until this process must have ended, once *stop* says so."""
+    """What an attempt needs besides its claim. *seconds_left*: until this process must have ended, once *stop* says so.
+
+    *share*: processes that share this machine. *most*: runs to train at once, as a worker that trained more was killed.
+    """
 
     resources: Resources
     shown: Display
     stop: Callable[[], bool]
     seconds_left: Callable[[], float] = lambda: math.inf
+    share: int = 1
+    most: int | None = None
 
 
 def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -> None:
@@ -53,11 +59,13 @@ def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -
 def _train(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally, log: GroupLog) -> None:
     """Train *runs* together, in parts where memory does not suffice, and publish each part."""
     begins = Resumptions(claim, around.resources, log)
-    training = Training(claim, log, around.shown, begins, stop=around.stop, seconds_left=around.seconds_left)
+    training = Training(
+        claim, log, around.shown, begins, stop=around.stop, seconds_left=around.seconds_left, share=around.share
+    )
     published: list[Published] = []
     accs: list[float | None] = []
-    for part, outcomes in in_parts(runs, training.train, lambda part: _tell_of_memory(part, log)):
-        choices = training.choices(part, len(runs))
+    for part, split, outcomes in in_parts(runs, training.train, partial(_tell_of_memory, log), most=around.most):
+        choices = training.choices(part, split, len(runs))
         published.append(_publish(claim, outcomes, part, choices, log))
         tally.add_published(len(published[-1].landed))
         accs += [_acc(outcome.record) for outcome in outcomes]
@@ -76,8 +84,9 @@ def _kind_of_stop(claim: Claim) -> Kind:
     return "cancelled" if claim.is_cancelled() else "released"
 
 
-def _tell_of_memory(part: Sequence[Run], log: GroupLog) -> None:
-    log.log("out_of_memory", level="warning", runs=len(part), next=f"trains {(len(part) + 1) // 2} at a time")
+def _tell_of_memory(log: GroupLog, part: Sequence[Run], split: Split) -> None:
+    at_a_time = -(-len(part) // split.parts)
+    log.log(split.event, level="warning", runs=len(part), next=f"trains {at_a_time} at a time", **split.facts)
 
 
 def _publish(
@@ -101,6 +110,7 @@ def _publish(
 def _circumstances(choices: Mapping[str, Any], rids: tuple[str, ...]) -> dict[str, Any]:
     """Return what must be equal before two attempts must agree in every bit."""
     used = {name: str(choice["value"]) for name, choice in choices.items() if isinstance(choice, Mapping)}
+    used |= {"compile": "on until it failed"} if choices[FALLBACK] else {}
     processor = machine()["capabilities"]["cpu"]["model"]
     return {**used, "versions": machine()["versions"], "processor": processor, "members": group_address(rids)}
 

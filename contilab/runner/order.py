@@ -15,7 +15,8 @@ from contilab.store.store import Store, open_store
 class Order(NamedTuple):
     """What the user asked for. *study*: only this one. *device*: before what manifests say. *max_seconds*: then stop.
 
-    *wait*: for plans and work, until told to stop. *share*: runners that share this machine's processors.
+    *wait*: for plans and work, until told to stop. *share*: runners that share this machine's processors. *most*: runs to train
+    at once, None: as many as fit.
     """
 
     root: Path
@@ -24,6 +25,7 @@ class Order(NamedTuple):
     max_seconds: float | None = None
     wait: bool = False
     share: int = 1
+    most: int | None = None
 
     def deadline(self) -> float:
         """Return when the time is over that begins now, on the monotonic clock."""

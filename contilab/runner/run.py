@@ -117,7 +117,14 @@ class Runner:
         with claim:
             runs = [self._store.run(rid) for rid in claim.rids]
             planned = self.plans.execution(claim.rids[0])
-            around = Surroundings(self._resources(planned), self._shown, self._must_stop, self._stop.seconds_left)
+            around = Surroundings(
+                self._resources(planned),
+                self._shown,
+                self._must_stop,
+                self._stop.seconds_left,
+                share=self._order.share,
+                most=self._order.most,
+            )
             self.tally.attempts += 1
             attempt(claim, runs, around, self.tally)
         self._stop.on_deadline = lambda: None

@@ -2,8 +2,9 @@
 
 Workers are started, not forked: a fork would share locks and, on a GPU, a context that cannot be used twice. Each is a runner
 with claims of its own, so a killed one takes only its group down, and is replaced; the store decides what becomes of the
-group. The parent loads no torch. Workers are in a process group of their own, so that Ctrl-C reaches them once; where the
-parent dies without a word, the end of the channel tells them to stop.
+group. One that the kernel killed for lack of memory is replaced by one that trains half as many runs at once. The parent
+loads no torch. Workers are in a process group of their own, so that Ctrl-C reaches them once; where the parent dies without
+a word, the end of the channel tells them to stop.
 """
 
 import os
@@ -19,6 +20,7 @@ import structlog
 
 from contilab.engine.watch import Progress
 from contilab.errors import Fault, StoreError, UsageError
+from contilab.hardware.limits import oom_kills
 from contilab.runner.channel import Messages
 from contilab.runner.logging import is_readable, print_line
 from contilab.runner.order import Order, planned
@@ -56,6 +58,7 @@ class Worker:
         self.messages = Messages(ours)
         self.verdict: Verdict | None = None
         self.groups = 0
+        self.members = 0
         self._shown = shown
 
     def follow(self) -> bool:
@@ -71,6 +74,7 @@ class Worker:
                     self._shown.runs(*facts)
                 case "begin":
                     self.groups += 1
+                    self.members = facts[1]
                     self._shown.begin(*facts)
                 case "step":
                     self._shown.step(Progress(*facts[0]))
@@ -107,6 +111,7 @@ class Workers:
         self._crew: dict[int, Worker] = {}
         self._verdicts: list[Verdict] = []
         self._deaths = 0
+        self._kills = oom_kills()
         self._selector = selectors.DefaultSelector()
 
     def work(self) -> Verdict:
@@ -155,11 +160,26 @@ class Workers:
         cause = _cause(code)
         is_hopeless = self._deaths >= DEATHS_IN_A_ROW
         self._log.warning("worker_died", worker=worker.number, cause=cause, replaced=not is_hopeless)
+        if code == -signal.SIGKILL and self._was_for_memory() and worker.members > 1:
+            self._order = halved(self._order, worker.members)
+            reason = f"the kernel killed worker {worker.number} for lack of memory"
+            self._log.warning("memory_split", reason=reason, next=f"trains {self._order.most} at a time")
         if is_hopeless:
             hint = "run with --workers 1 to see it alone; a memory limit may be too small for this many workers"
             self._verdicts.append(Verdict(1, (Fault(f"worker {worker.number}", f"{cause} again and again", hint),)))
         else:
             self._start(worker.number)
+
+    def _was_for_memory(self) -> bool:
+        """Tell whether the kernel has killed for lack of memory since the last look."""
+        before, self._kills = self._kills, oom_kills()
+        return self._kills > before
+
+
+def halved(order: Order, members: int) -> Order:
+    """Return *order* for half the runs at once that a worker had when it was killed with a group of *members*."""
+    had = members if order.most is None else min(members, order.most)
+    return order._replace(most=max(1, had // 2))
 
 
 def work(order: Order, staff: Staff, stop: StopFlag, shown: Display) -> Verdict:

@@ -505,6 +505,7 @@ class TestDoctor:
         assert code == 0
         for part in ("torch kernels", "processor quota", "threads", "affinity", "device", "execution", "can hold a store"):
             assert part in out
+        assert "a worker may take" in out
         assert not (tmp_path / "new").exists()
 
     def test_unusable_store(self, cli, tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from contilab.hardware.limits import Limits, limits, memory_bytes
+from contilab.hardware.limits import Limits, limits, memory_bytes, memory_left, oom_kills
 
 
 def tree(root: Path, **files: str) -> Path:
@@ -115,3 +115,63 @@ class TestUnreadable:
     def test_memory_falls_back_to_the_machine(self, tmp_path):
         """Without a limit the memory is the machine's."""
         assert memory_bytes(tmp_path / "none", tmp_path / "none") > 2**20
+
+
+class TestMemoryLeft:
+    """What control groups leave of the memory."""
+
+    def test_version_2(self, tmp_path):
+        """Limit minus use, where page cache that nobody maps is not in use; the tightest level binds."""
+        stat = "anon 300\ninactive_file 250\nactive_file 150\nfile_mapped 100\n"
+        files = {
+            "pod__memory~max": "1000",
+            "pod__memory~current": "600",
+            "pod__job__memory~max": "900",
+            "pod__job__memory~current": "700",
+            "pod__job__memory~stat": stat,
+        }
+        mount = tree(tmp_path / "cg", **files)
+
+        assert memory_left(mount, membership(tmp_path, "0::/pod/job\n")) == 1000 - 600
+        assert memory_left(mount / "pod", membership(tmp_path, "0::/job\n")) == 1000 - 600
+        assert memory_left(mount / "pod" / "job", membership(tmp_path, "0::/\n")) == 900 - (700 - 300)
+
+    def test_version_1(self, tmp_path):
+        """So it is in version 1, whose lines for a group with its children have a prefix."""
+        stat = "inactive_file 5\ntotal_inactive_file 50\ntotal_active_file 40\ntotal_mapped_file 30\n"
+        mount = tree(
+            tmp_path / "cg",
+            **{
+                "memory__box__memory~limit_in_bytes": "1000",
+                "memory__box__memory~usage_in_bytes": "800",
+                "memory__box__memory~stat": stat,
+            },
+        )
+
+        assert memory_left(mount, membership(tmp_path, "3:memory:/box\n0::/\n")) == 1000 - (800 - 60)
+
+    def test_without_a_limit(self, tmp_path):
+        """Without a limit there is nothing to tell."""
+        mount = tree(tmp_path / "cg", **{"memory~max": "max", "memory~current": "10"})
+
+        assert memory_left(mount, membership(tmp_path, "0::/\n")) is None
+
+
+class TestOomKills:
+    """How often the kernel killed for lack of memory."""
+
+    def test_of_the_own_group(self, tmp_path):
+        """Both versions count the kills of a group; that of the own group is told, not the parent's."""
+        second = tree(tmp_path / "two", **{"memory~events": "oom 9\noom_kill 7\n", "job__memory~events": "oom 3\noom_kill 2\n"})
+        first = tree(tmp_path / "one", **{"memory__memory~oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"})
+
+        assert oom_kills(second, membership(tmp_path, "0::/job\n")) == 2
+        assert oom_kills(first, membership(tmp_path, "4:memory:/\n")) == 4
+
+    def test_of_the_machine(self, tmp_path):
+        """Where no group counts the machine does, and where that does not either there were none."""
+        vmstat = tmp_path / "vmstat"
+        vmstat.write_text("nr_free_pages 12\noom_kill 3\n")
+
+        assert oom_kills(tmp_path / "none", membership(tmp_path, "0::/\n"), vmstat) == 3
+        assert oom_kills(tmp_path / "none", membership(tmp_path, "0::/\n"), tmp_path / "none") == 0

@@ -65,6 +65,7 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
     compiles = _compiles(asked.compile, table, reasons)
     forms = _able(table, table.forms(names, precisions, compiles), learner, warnings)
     if not forms and asked.compile == "on":
+        reasons["compile"] = "on was asked for, but cannot be had: " + (warnings[0] if warnings else "there is no such form")
         warnings.append("compile is on, but there is no compiled form that could train this")
         forms = _able(table, table.forms(names, precisions, ("off",)), learner, warnings)
     if not forms:

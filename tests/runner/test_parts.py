@@ -7,10 +7,14 @@ import weakref
 import pytest
 import torch
 
+from contilab.engine import room as room_module
+from contilab.engine.demand import Demand
+from contilab.engine.room import Crowded
+from contilab.hardware.memory import Free
 from contilab.plan.enqueue import enqueue
 from contilab.runner import training
-from contilab.runner.halves import in_parts, is_out_of_memory
 from contilab.runner.order import Order
+from contilab.runner.parts import in_parts, is_out_of_memory
 from contilab.runner.progress import Lines
 from contilab.runner.run import run
 from contilab.runner.signals import StopFlag
@@ -73,6 +77,11 @@ def records(root):
     }
 
 
+def split_of(root):
+    """Return what env.json of each result says of how its group was split."""
+    return [json.loads(path.read_text())["memory_split"] for path in (root / "results").glob("*/env.json")]
+
+
 class TestAGroup:
     """A group that is too large for the memory."""
 
@@ -82,11 +91,12 @@ class TestAGroup:
         ended(tmp_path / "roomy")
         room_for(2)
         verdict = ended(root)
-        together = [json.loads(path.read_text()).get("together") for path in (root / "results").glob("*/env.json")]
+        splits = split_of(root)
 
         assert (verdict.code, verdict.done) == (0, 5)
-        assert sorted(one["value"] for one in together) == [1, 2, 2, 2, 2]
-        assert "memory did not suffice for all 5 runs" in together[0]["reason"]
+        assert sorted((one["asked"], one["value"]) for one in splits) == [(5, 1), (5, 2), (5, 2), (5, 2), (5, 2)]
+        assert {one["reason"] for one in splits} <= {f"memory did not suffice for {count} runs together" for count in (5, 3)}
+        assert split_of(tmp_path / "roomy") == [None] * 5
         assert [json.loads(path.read_text())["kind"] for path in (root / "claims").glob("*/*.end")] == ["done"]
         assert records(root) == records(tmp_path / "roomy")
 
@@ -102,6 +112,31 @@ class TestAGroup:
             *("1.end", "1.json", "2.end", "2.json", "3.end", "3.json")
         ]
         assert "OutOfMemoryError" in verdict.faults[0].problem
+
+    def test_is_split_before_training(self, root, room_for, tmp_path, monkeypatch):
+        """What is known to be too large is never tried: it is trained in as few equal parts as fit, with equal numbers."""
+        enqueue(tmp_path / "roomy", MANIFEST, ttl_s=4)
+        ended(tmp_path / "roomy")
+        room_for(3)
+        monkeypatch.setattr(room_module, "measured", lambda *_: Demand(100, 90, 20, 0, is_measured=True))
+        monkeypatch.setattr(training, "free_memory", lambda *_: Free(400, "400 bytes left"))  # of which 320 hold three runs
+        verdict = ended(root)
+        splits = split_of(root)
+
+        assert (verdict.code, verdict.done) == (0, 5)
+        assert sorted(one["value"] for one in splits) == [2, 2, 3, 3, 3]
+        assert {(one["bytes_per_member"], one["bytes_shared"], one["bytes_free"]) for one in splits} == {(90, 10, 400)}
+        assert splits[0]["reason"].startswith("planned before training: 5 runs would take ")
+        assert records(root) == records(tmp_path / "roomy")
+
+    def test_after_a_kill(self, root):
+        """A runner that is told how many runs a killed worker had trains fewer at once, and says why."""
+        verdict = run(Order(root, most=2), StopFlag(), Lines())
+        splits = split_of(root)
+
+        assert (verdict.code, verdict.done) == (0, 5)
+        assert sorted(one["value"] for one in splits) == [1, 2, 2, 2, 2]
+        assert splits[0]["reason"] == "a worker that trained more was killed for its memory"
 
 
 class TestParts:
@@ -136,11 +171,11 @@ class TestParts:
 
         gc.disable()
         try:
-            found = list(in_parts(["a", "b"], train, lambda _: None))
+            found = list(in_parts(["a", "b"], train, lambda *_: None))
         finally:
             gc.enable()
 
-        assert found == [(["a"], (0, False)), (["b"], (0, True))]
+        assert [(part, alive) for part, _, alive in found] == [(["a"], (0, False)), (["b"], (0, True))]
 
     def test_other_errors(self):
         """Another error is raised as it is."""
@@ -149,4 +184,36 @@ class TestParts:
             raise RuntimeError("shapes")
 
         with pytest.raises(RuntimeError, match="shapes"):
-            list(in_parts(["a", "b"], train, lambda _: None))
+            list(in_parts(["a", "b"], train, lambda *_: None))
+
+    @pytest.mark.parametrize(("runs", "parts", "sizes"), [(7, 3, [3, 2, 2]), (64, 3, [22, 21, 21]), (4, 4, [1, 1, 1, 1])])
+    def test_equal_parts(self, runs, parts, sizes):
+        """Parts that are planned differ by one run at most, come in order, and together are the group."""
+        told = []
+
+        def train(part, is_last):
+            if len(part) > sizes[0]:
+                raise Crowded(parts, {"reason": "too many"})
+            return is_last
+
+        found = list(in_parts(range(runs), train, lambda part, split: told.append((len(part), split.event))))
+
+        assert [len(part) for part, _, _ in found] == sizes
+        assert [run for part, _, _ in found for run in part] == list(range(runs))
+        assert [is_last for _, _, is_last in found] == [False] * (len(sizes) - 1) + [True]
+        assert told == [(runs, "memory_split")]
+        assert {split.facts["reason"] for _, split, _ in found} == {"too many"}
+
+    def test_a_planned_part_may_still_be_too_large(self):
+        """Where a part that was planned runs out of memory after all, it is cut in two, and says so."""
+
+        def train(part, _is_last):
+            if len(part) == 4:
+                raise Crowded(2, {"reason": "too many"})
+            if len(part) == 2 and part[0] == 0:
+                raise MemoryError
+
+        found = list(in_parts(range(4), train, lambda *_: None))
+
+        assert [list(part) for part, _, _ in found] == [[0], [1], [2, 3]]
+        assert [split.event for _, split, _ in found] == ["out_of_memory", "out_of_memory", "memory_split"]
