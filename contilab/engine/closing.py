@@ -19,7 +19,7 @@ from contilab.engine.importance import Samples, importance
 from contilab.engine.judge import judge_of
 from contilab.engine.memory.entries import Entries
 from contilab.engine.memory.memories import Memories
-from contilab.engine.setup import Setup
+from contilab.engine.setup import Setup, resting
 from contilab.engine.stage import Session
 from contilab.engine.step import Lesson
 from contilab.models.contract import Params
@@ -37,7 +37,7 @@ def taken_in(session: Session, stage: Stage, members: list[MemberState], memory:
         session.draws.offer_all(stage, closed)
         return closed
     for place, (member, entries) in enumerate(zip(members, memory.entries(), strict=True)):
-        closed.replace(place, chosen(setup, stage, member.params, entries, look))
+        closed.replace(place, chosen(resting(setup, member), stage, member.params, entries, look))
     closed.count_offered(np.broadcast_to(stage.new, (len(members), len(stage.new))))
     return closed
 
@@ -45,7 +45,7 @@ def taken_in(session: Session, stage: Stage, members: list[MemberState], memory:
 def examine(setup: Setup, stage: Stage | None, member: MemberState, entries: Entries, look: Look) -> tuple[Marks, Row | None]:
     """Return the marks of *member* after *stage*, or of the untrained model, and its accuracies on validation samples."""
     last = -1 if stage is None else setup.last_task(stage)
-    judge = judge_of(setup, member.params, entries, look)
+    judge = judge_of(resting(setup, member), member.params, entries, look)
 
     def sit(exam: Exam) -> Marks:
         return evaluate(judge, exam, setup.shared.benchmark, setup.rows, last=last, look=look)
@@ -61,11 +61,12 @@ def end_of_task(setup: Setup, stage: Stage, run: Run, member: MemberState) -> Me
     if strategy.after_task is None:
         return member
     request = strategy.importance
-    found = None if request is None else _importance(setup, stage, run, member.params, request)
+    found = None if request is None else _importance(resting(setup, member), stage, run, member.params, request)
     groups = masks.groups(setup.shared.benchmark, setup.rows, setup.stream.head_rows, last=setup.last_task(stage))
     # Copies: the optimiser may write into parameters, and an anchor must not move with them.
     end = TaskEnd(clone(member.params), found, groups.to(setup.device))
-    return member._replace(strategy=strategy.after_task(member.strategy, end))
+    frozen = clone(member.buffers) if member.frozen else {}
+    return member._replace(strategy=strategy.after_task(member.strategy, end), frozen=frozen)
 
 
 def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: Importance) -> Params:

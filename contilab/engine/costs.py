@@ -69,7 +69,7 @@ def cost(setup: Setup, member: MemberState, diary: Diary, clock: Stopwatch) -> C
         peak_device_bytes=torch.cuda.max_memory_allocated(setup.device) if setup.device.type == "cuda" else 0,
         buffer_bytes=per_entry * (diary.held[-1] if diary.held else 0),
         buffer_sample_bytes=setup.plan.capacity * setup.stream.train_inputs[0].nbytes,
-        state_bytes=tree_bytes(member.strategy),
+        state_bytes=tree_bytes((member.strategy, member.frozen)),
     )
 
 

@@ -138,7 +138,8 @@ def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cos
         cost=cost,
     )
     keeps = run.eval.keep_parameters and diary.diverged is None
-    parameters = {name: value.cpu().numpy().copy() for name, value in member.params.items()} if keeps else {}
+    kept = {**member.params, **member.buffers} if keeps else {}
+    parameters = {name: value.cpu().numpy().copy() for name, value in kept.items()}
     tensors = _tensors(setup, diary.marks)
     if run.eval.tier != "core":
         sizes = [min(run.eval.stream_samples, count) for count in record.test_samples]

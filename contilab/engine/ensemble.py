@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from contilab.engine import streams
-from contilab.models.contract import Model, Params
+from contilab.models.contract import NO_TENSORS, Model, Params
 
 Tree = TypeVar("Tree")
 
@@ -23,11 +23,18 @@ class MemberState(NamedTuple):
     optimiser: Any
     strategy: Any
     stored: Tensor  # [M + 1, C] the logits of the entries of memory, slot M is the bin; [0] for methods that keep none
+    buffers: Params = NO_TENSORS  # what norms over batches have collected, by name; of models without them none
+    frozen: Params = NO_TENSORS  # the buffers of the last finished task, if the strategy has a teacher
 
 
 def initial_params(model: Model, seed: int, *, device: torch.device, dtype: torch.dtype) -> Params:
     """Draw the initial weights of the member *seed*: one draw per parameter name, so no weight depends on other shapes."""
     return {name: _uniform(seed, name, item.shape, item.bound).to(device, dtype) for name, item in model.table.items()}
+
+
+def initial_buffers(model: Model, *, device: torch.device, dtype: torch.dtype) -> Params:
+    """Return the first buffers of a member."""
+    return {name: torch.full(item.shape, item.value, device=device, dtype=dtype) for name, item in model.buffers.items()}
 
 
 def stack(members: list[Tree]) -> Tree:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from contilab import catalog
@@ -12,7 +13,7 @@ from contilab.data.contract import Source, Stream
 from contilab.engine import masks
 from contilab.engine.augmentation import Augmentation, augmentation
 from contilab.engine.draws import Draws, Stage
-from contilab.engine.ensemble import MemberState, clone, initial_params
+from contilab.engine.ensemble import MemberState, clone, initial_buffers, initial_params
 from contilab.engine.memory.entries import no_entries
 from contilab.engine.memory.memories import Memories, Pool
 from contilab.engine.memory.plan import MemoryPlan
@@ -20,7 +21,7 @@ from contilab.engine.mixture import Mixture
 from contilab.engine.normalised import normalised
 from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
-from contilab.models.contract import Params
+from contilab.models.contract import Forward, Params
 from contilab.spec.fields import values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Memory, Plugin, plugin_from
@@ -116,6 +117,18 @@ def _mixture(run: Run, stream: Stream, planned: Sequence[Stage]) -> Mixture | No
     return Mixture(parts, stream.train_rows.cpu().numpy(), stream.head_rows, own.fuzzy_steps * run.train.batch)
 
 
+def resting(setup: Setup, member: MemberState) -> Setup:
+    """Return *setup* with the model as *member* has it when it is not trained: norms over batches go by its buffers."""
+    model, buffers = setup.learner.model, member.buffers
+    if not buffers:
+        return setup
+
+    def forward(params: Params, _buffers: Params, x: Tensor) -> Forward:
+        return model.forward(params, buffers, x)
+
+    return setup._replace(learner=setup.learner._replace(model=model._replace(forward=forward)))
+
+
 def draws_of(setup: Setup) -> Draws:
     """Return what chance decides for the members of *setup*."""
     return Draws(
@@ -155,11 +168,14 @@ def _initial_member(setup: Setup, run: Run) -> MemberState:
     values = values_per_member(_settings("method", run.method))
     own = Member(values, rates["lr"], tasks=len(setup.stream.tasks), rows=setup.stream.head_rows)
     slots = (setup.plan.capacity + 1, setup.stream.head_rows) if setup.plan.keeps_logits else (0,)
+    buffers = initial_buffers(setup.learner.model, device=setup.device, dtype=setup.dtype)
     return MemberState(
         params=params,
         optimiser=_on_device(setup.learner.optimiser.init(clone(params), rates), setup),
         strategy=_on_device(setup.learner.strategy.init(clone(params), own), setup),
         stored=torch.zeros(slots, device=setup.device, dtype=setup.dtype),
+        buffers=buffers,
+        frozen=clone(buffers) if setup.learner.strategy.teacher is not None else {},
     )
 
 

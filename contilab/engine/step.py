@@ -9,7 +9,7 @@ Shapes, without member axis: B current samples, R of one draw from memory, C hea
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +17,14 @@ from torch import Tensor
 from contilab.engine.augmentation import shown
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, clone
-from contilab.models.contract import Model, Params
+from contilab.models.contract import MOMENTUM, NO_TENSORS, WEIGHT, Model, Params
 from contilab.optim.contract import Optimiser
 from contilab.strategies.contract import Batch, StepEnd, Strategy, cross_entropy, weighted_mean
 
 CLIP_GUARD = 1e-6  # added to the norm that is divided by, as in torch.nn.utils.clip_grad_norm_
 
 # (function to (value, auxiliary), params) -> gradients, (value, auxiliary)
-Gradient = Callable[[Callable[[Params], tuple[Tensor, Tensor]], Params], tuple[Params, tuple[Tensor, Tensor]]]
+Gradient = Callable[[Callable[[Params], tuple[Tensor, Any]], Params], tuple[Params, tuple[Tensor, Any]]]
 
 
 class Lesson(NamedTuple):
@@ -52,6 +52,7 @@ class Learned(NamedTuple):
     loss: Tensor  # []
     logits: Tensor  # [B, C] of the current batch, or [0] if memory keeps none
     references: Params  # [K, *shape] by name; empty without references
+    moments: Params = NO_TENSORS  # of the norms over the batch, by the names of the buffers
 
 
 Learn = Callable[[Lesson, MemberState, Draw], Learned]
@@ -68,15 +69,22 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
         row, mask = lesson.rows[index], mask_of(lesson, index, draw)
         parts = extras(learner, lesson, member, draw, x)
 
-        def loss(params: Params) -> tuple[Tensor, Tensor]:
-            logits = model.forward(params, {}, x).logits  # one pass over current and replayed samples
-            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else logits.new_empty(0)
-            return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), kept
+        given = weights_of(model, [part.weight for part in parts.values()]) if draw.replay else {}
 
-        grads, (value, logits) = gradient(loss, member.params)
-        return Learned(grads, value, logits, _references(learner, lesson, member, draw, gradient))
+        def loss(params: Params) -> tuple[Tensor, tuple[Tensor, Params]]:
+            _, logits, moments = model.forward(params, given, x)  # one pass over current and replayed samples
+            kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else logits.new_empty(0)
+            return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), (kept, moments)
+
+        grads, (value, (logits, moments)) = gradient(loss, member.params)
+        return Learned(grads, value, logits, _references(learner, lesson, member, draw, gradient), moments)
 
     return learn
+
+
+def weights_of(model: Model, weights: Sequence[Tensor]) -> Params:
+    """Return what *model* is told of batches that lie one after the other: padding must not count in norms over them."""
+    return {WEIGHT: torch.cat(list(weights))} if model.buffers else {}
 
 
 def inputs_of(lesson: Lesson, index: Tensor, views: Sequence[tuple[Tensor, ...]]) -> Tensor:
@@ -109,7 +117,7 @@ def extras(learner: Learner, lesson: Lesson, member: MemberState, draw: Draw, x:
     """
     teacher, one = None, next(iter(member.params.values()))  # inputs may be of another type, as they are stored
     if learner.strategy.teacher is not None and lesson.stage > 0:
-        told = learner.model.forward(learner.strategy.teacher(member.strategy), {}, x[: len(draw.current)])
+        told = learner.model.forward(learner.strategy.teacher(member.strategy), member.frozen, x[: len(draw.current)])
         teacher = told.logits.detach()
     found = {"current": Extra(one.new_ones(len(draw.current)), None, teacher)}
     for name, replay in draw.replay.items():
@@ -135,7 +143,8 @@ def _references(learner: Learner, lesson: Lesson, member: MemberState, draw: Dra
             def loss(
                 params: Params, x: Tensor = x, row: Tensor = row, mask: Tensor = mask, weight: Tensor = weight
             ) -> tuple[Tensor, Tensor]:
-                batch = Batch(learner.model.forward(params, {}, x).logits, row, mask, weight)
+                given = weights_of(learner.model, [weight])
+                batch = Batch(learner.model.forward(params, given, x).logits, row, mask, weight)
                 value = weighted_mean(cross_entropy(batch), weight)
                 return value, value.detach()
 
@@ -154,7 +163,7 @@ def make_move(learner: Learner, *, is_alone: bool = False) -> Move:
     update = optimiser.alone if is_alone and optimiser.alone is not None else optimiser.update
 
     def move(lesson: Lesson, member: MemberState, learned: Learned, draw: Draw) -> tuple[MemberState, Tensor]:
-        params, optimiser_state, state, stored = member
+        params, optimiser_state, state, stored, buffers, frozen = member
         grads, penalty = learned.grads, learned.loss.new_zeros(())
         watched = strategy.after_step is not None  # then the gradient of the data must outlive the optimiser
         before = clone(params) if watched else {}
@@ -173,7 +182,9 @@ def make_move(learner: Learner, *, is_alone: bool = False) -> Move:
             state = strategy.after_step(state, StepEnd(before, params, learned.grads))
         for slots in draw.keep:
             stored = stored.index_copy(0, slots, learned.logits)
-        return MemberState(params, optimiser_state, state, stored), penalty
+        if buffers:
+            buffers = {name: torch.lerp(value, learned.moments[name], MOMENTUM) for name, value in buffers.items()}
+        return MemberState(params, optimiser_state, state, stored, buffers, frozen), penalty
 
     return move
 

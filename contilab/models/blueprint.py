@@ -8,14 +8,15 @@ ReLU and pooling are left out, as is usual.
 import math
 
 from contilab.errors import InputError
-from contilab.models.contract import Uniform
+from contilab.models.contract import Constant, Uniform
 
 
 class Blueprint:
-    """Notes layers in the order in which they are added: *table* and *flops* are those of all of them."""
+    """Notes layers in the order in which they are added: *table*, *buffers* and *flops* are those of all of them."""
 
     def __init__(self) -> None:
         self.table: dict[str, Uniform] = {}
+        self.buffers: dict[str, Constant] = {}
         self.flops = 0
 
     def conv(self, name: str, inputs: int, outputs: int, *, kernel: int, positions: int) -> None:
@@ -24,9 +25,11 @@ class Blueprint:
         self.table[f"{name}.weight"] = Uniform((outputs, inputs, kernel, kernel), 1 / math.sqrt(fan_in))
         self.flops += 2 * outputs * fan_in * positions
 
-    def norm(self, name: str, channels: int) -> None:
-        """Add a norm with gain and bias per channel."""
+    def norm(self, name: str, channels: int, *, is_of_batch: bool = False) -> None:
+        """Add a norm with gain and bias per channel, and running moments if it is one over batches."""
         self.table |= {f"{name}.gain": Uniform((channels,), 0), f"{name}.bias": Uniform((channels,), 0)}
+        if is_of_batch:
+            self.buffers |= {f"{name}.mean": Constant((channels,), 0), f"{name}.variance": Constant((channels,), 1)}
 
     def linear(self, name: str, inputs: int, outputs: int) -> None:
         """Add a linear layer with bias."""
@@ -47,6 +50,14 @@ def image_shape(model: str, input_shape: tuple[int, ...], *, smallest: int = 1) 
         raise InputError("model.name", problem, hint='choose a benchmark of images, or model.name = "mlp"')
     channels, height, width = shape
     return channels, height, width
+
+
+def check_norm(model: str, norm: str, groups: int, channels: tuple[int, ...], *, default: int) -> None:
+    """Raise ValueError unless *groups*, of which there are *default* ones, are what the *norm* of *model* can have."""
+    if norm == "group":
+        check_groups(model, groups, channels)
+    elif groups != default:
+        raise ValueError(f'{model} has no groups with norm = "{norm}", and groups = {groups}')
 
 
 def check_groups(model: str, groups: int, channels: tuple[int, ...]) -> None:

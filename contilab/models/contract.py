@@ -1,18 +1,26 @@
 """The contract of a model: a function of parameters, buffers and inputs for ONE member, plus what is known of its shapes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from torch import Tensor
 
 Params = dict[str, Tensor]
+NO_TENSORS: Params = {}  # what fields hold by default; never written into
+
+WEIGHT = "weight"  # among buffers: how much each sample of a training batch counts [B], 0 for padding
+MOMENTUM = 0.1  # how far each step moves a buffer towards the moment of its batch; as in torch
 
 
 class Forward(NamedTuple):
-    """What a model computes: the features h(x) that enter the head, and raw logits."""
+    """What a model computes: the features h(x) that enter the head, and raw logits.
+
+    *moments*: of a model with buffers in training, what each of them is moved towards, by its name.
+    """
 
     features: Tensor  # [B, F]
     logits: Tensor  # [B, C]
+    moments: Params = NO_TENSORS
 
 
 class Uniform(NamedTuple):
@@ -20,6 +28,13 @@ class Uniform(NamedTuple):
 
     shape: tuple[int, ...]
     bound: float
+
+
+class Constant(NamedTuple):
+    """One buffer's first value, the same in all places."""
+
+    shape: tuple[int, ...]
+    value: float
 
 
 class Model(NamedTuple):
@@ -33,6 +48,10 @@ class Model(NamedTuple):
     a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none. normalise(x, into=None): of a model that takes
     inputs as they are stored, what its forward does to them first, in new memory or *into* a tensor; for who computes a chain
     without forward.
+
+    buffers: of a model whose norms take means over batches, the first values of what it collects of them. Its forward
+    normalises with the buffers that it gets, as in exams, and depends on no other sample then. In training it gets none of
+    them, or WEIGHT alone: it then normalises with the moments of the batch and returns them. Other models take no buffers.
     """
 
     table: dict[str, Uniform]
@@ -42,3 +61,4 @@ class Model(NamedTuple):
     takes_members: bool = False
     chain: tuple[str, ...] = ()
     normalise: Callable[..., Tensor] | None = None
+    buffers: Mapping[str, Constant] = {}

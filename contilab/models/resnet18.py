@@ -9,25 +9,29 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from contilab.models.blueprint import check_groups
+from contilab.models.blueprint import check_norm
 from contilab.models.contract import Model
 from contilab.models.resnet import resnet, stages
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
 
 CHANNELS = 64
+GROUPS = 32  # as in Wu & He 2018: 2 to 16 channels in one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a manifest may set of the ResNet-18."""
 
-    norm: Annotated[Literal["group"], Doc("normalisation after each convolution")] = "group"
-    groups: Annotated[int, Ge(1), Doc("groups of channels of a norm")] = 32  # as in Wu & He 2018: 2 to 16 channels in one
+    norm: Annotated[
+        Literal["group", "batch"],
+        Doc("normalisation after each convolution: of each sample in groups of channels, or BatchNorm"),
+    ] = "group"
+    groups: Annotated[int, Ge(1), Doc("groups of channels of a norm")] = GROUPS
 
     def __post_init__(self) -> None:
-        """Refuse groups of unequal size."""
-        check_groups("resnet18", self.groups, stages(CHANNELS))
+        """Refuse groups of unequal size, and groups of what has none."""
+        check_norm("resnet18", self.norm, self.groups, stages(CHANNELS), default=GROUPS)
 
 
 def resnet18(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Model:
@@ -36,14 +40,15 @@ def resnet18(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Mod
     >>> resnet18(Settings(), (3, 32, 32), 10).flops
     1110845440
     """
-    return resnet("resnet18", input_shape, rows, channels=CHANNELS, groups=settings.groups)
+    groups = settings.groups if settings.norm == "group" else None
+    return resnet("resnet18", input_shape, rows, channels=CHANNELS, groups=groups)
 
 
 ENTRY = Entry(
     make=resnet18,
     settings=Settings,
     numerics="resnet18/1",
-    summary="ResNet-18 with 64 channels and GroupNorm, for small images. The stem is a 3x3 convolution without pooling; stages "
-    "of 64, 128, 256 and 512 channels; the mean over positions enters the head.",
+    summary="ResNet-18 with 64 channels and GroupNorm or BatchNorm, for small images. The stem is a 3x3 convolution without "
+    "pooling; stages of 64, 128, 256 and 512 channels; the mean over positions enters the head.",
     paper="He, Zhang, Ren & Sun, Deep Residual Learning for Image Recognition, CVPR 2016",
 )

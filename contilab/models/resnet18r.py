@@ -8,25 +8,29 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from contilab.models.blueprint import check_groups
+from contilab.models.blueprint import check_norm
 from contilab.models.contract import Model
 from contilab.models.resnet import resnet, stages
 from contilab.spec.entry import Entry
 from contilab.spec.fields import Doc
 
 CHANNELS = 20
+GROUPS = 4  # chosen: 5 to 40 channels in one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a manifest may set of the reduced ResNet-18."""
 
-    norm: Annotated[Literal["group"], Doc("normalisation after each convolution")] = "group"
-    groups: Annotated[int, Ge(1), Doc("groups of channels of a norm")] = 4  # chosen: 5 to 40 channels in one
+    norm: Annotated[
+        Literal["group", "batch"],
+        Doc("normalisation after each convolution: of each sample in groups of channels, or BatchNorm"),
+    ] = "group"
+    groups: Annotated[int, Ge(1), Doc("groups of channels of a norm")] = GROUPS
 
     def __post_init__(self) -> None:
-        """Refuse groups of unequal size."""
-        check_groups("resnet18r", self.groups, stages(CHANNELS))
+        """Refuse groups of unequal size, and groups of what has none."""
+        check_norm("resnet18r", self.norm, self.groups, stages(CHANNELS), default=GROUPS)
 
 
 def resnet18r(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Model:
@@ -35,14 +39,15 @@ def resnet18r(settings: Settings, input_shape: tuple[int, ...], rows: int) -> Mo
     >>> resnet18r(Settings(), (3, 32, 32), 10).flops
     109243520
     """
-    return resnet("resnet18r", input_shape, rows, channels=CHANNELS, groups=settings.groups)
+    groups = settings.groups if settings.norm == "group" else None
+    return resnet("resnet18r", input_shape, rows, channels=CHANNELS, groups=groups)
 
 
 ENTRY = Entry(
     make=resnet18r,
     settings=Settings,
     numerics="resnet18r/1",
-    summary="ResNet-18 with 20 channels and GroupNorm, for small images. The stem is a 3x3 convolution without pooling; stages "
-    "of 20, 40, 80 and 160 channels; the mean over positions enters the head.",
+    summary="ResNet-18 with 20 channels and GroupNorm or BatchNorm, for small images. The stem is a 3x3 convolution without "
+    "pooling; stages of 20, 40, 80 and 160 channels; the mean over positions enters the head.",
     paper="Lopez-Paz & Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017",
 )

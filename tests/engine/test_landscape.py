@@ -247,7 +247,7 @@ class TestFewShot:
         wanted = [value - 0.05 * grad for value, grad in zip(member.params.values(), grads, strict=True)]
 
         assert seen == 16
-        assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(moved.values(), wanted, strict=True))
+        assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(moved.params.values(), wanted, strict=True))
 
     def test_the_member_stays_as_it_is(self, make):
         """Learning again happens on a copy: parameters and optimiser of the member keep their bits."""

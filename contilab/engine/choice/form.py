@@ -74,6 +74,6 @@ def _model_in_bf16(model: Model) -> Model:
         with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
             out = model.forward(params, buffers, x)
         dtype = next(iter(params.values())).dtype  # that of the parameters: inputs may be 8-bit, as they are stored
-        return Forward(features=out.features.to(dtype), logits=out.logits.to(dtype))
+        return Forward(out.features.to(dtype), out.logits.to(dtype), out.moments)
 
     return model._replace(forward=forward, chain=())  # a chain is what is computed without forward

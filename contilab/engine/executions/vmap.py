@@ -66,7 +66,7 @@ def one_by_one(move: Move) -> Move:
     return moves
 
 
-def gradient(function: Callable[[Params], tuple[Tensor, Tensor]], params: Params) -> tuple[Params, tuple[Tensor, Tensor]]:
+def gradient(function: Callable[[Params], tuple[Tensor, Any]], params: Params) -> tuple[Params, tuple[Tensor, Any]]:
     """Return the gradients of *function* at *params*, its value, and what it returns beside it; goes through vmap."""
     return grad_and_value(function, has_aux=True)(params)
 

@@ -20,8 +20,7 @@ from contilab.engine.executions.loop import loop
 from contilab.engine.judge import judge_of
 from contilab.engine.memory.entries import Entries
 from contilab.engine.schedule import Schedule
-from contilab.engine.setup import Setup
-from contilab.models.contract import Params
+from contilab.engine.setup import Setup, resting
 from contilab.strategies.contract import Batch, Strategy, cross_entropy, weighted_mean
 
 STEPS = 10  # chosen
@@ -37,8 +36,8 @@ def _loss(_state: Any, batches: Mapping[str, Batch]) -> Tensor:
 PLAIN = Strategy(init=lambda _params, _member: (), loss=_loss)
 
 
-def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps: int, look: Look) -> tuple[Params, int]:
-    """Return the parameters that *member* has after *steps* on the training data of *task*, and how many samples it saw.
+def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps: int, look: Look) -> tuple[MemberState, int]:
+    """Return what *member* is after *steps* on the training data of *task*, and how many samples it saw.
 
     *member* begins with the optimiser it has, and stays as it is. *look* is called before each step.
     """
@@ -55,15 +54,15 @@ def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps:
         draw = Draw(torch.from_numpy(current).to(setup.device)[None, None], {})
         copies, _ = execution.train(copies, lesson, draw)
         step, seen = step + 1, seen + chunk.batch
-    return execution.scatter(copies)[0].params, seen
+    return execution.scatter(copies)[0], seen
 
 
-def accuracy_on(setup: Setup, params: Params, entries: Entries, *, task: int, look: Look) -> tuple[float, int]:
+def accuracy_on(setup: Setup, member: MemberState, entries: Entries, *, task: int, look: Look) -> tuple[float, int]:
     """Return the accuracy on *task* as its exam at the end would find it, nan if scores are not finite, and its passes."""
     test = setup.stream.tasks[task].test
     sizes = [len(test) if one == task else 0 for one in range(len(setup.rows))]
     exam = Exam(setup.stream.test_inputs, test, setup.stream.test_rows[test], sizes)
-    judge = judge_of(setup, params, entries, look)
+    judge = judge_of(resting(setup, member), member.params, entries, look)
     marks = evaluate(judge, exam, setup.shared.benchmark, setup.rows, last=len(setup.rows) - 1, look=look)
     accuracy = marks.accuracy[task]
     means = 0 if setup.learner.strategy.head == "linear" else len(entries.held)

@@ -2,7 +2,7 @@
 
 The mean is over up to 512 training samples of each task, chosen by hash: the same for all members, and after each stage. They
 are shown as they are, under the mask with which their task is tested by then. A sample of a blurry stream whose row is not in
-that mask is left out.
+that mask is left out. Norms over batches go by the batch, as they do when they are trained.
 
 Shapes: K tasks begun, T tasks, N samples, C head rows.
 """

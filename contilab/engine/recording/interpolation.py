@@ -2,7 +2,7 @@
 
 It is the mean cross entropy of the logits, whatever a method adds to it while it trains, of the test samples that the
 evaluation stream takes too. One line is one function, so its mask is the same everywhere: that with which the task is tested at
-the end.
+the end. Norms over batches have no running moments between two models, so they go by those of each batch of test samples.
 
 Shapes: U places, N samples, C head rows.
 """

@@ -20,7 +20,7 @@ from contilab.engine.ensemble import MemberState, initial_params
 from contilab.engine.recording.activity import features_and_activity
 from contilab.engine.recording.features import Samples, features_of, samples_of
 from contilab.engine.recording.representation import MOST_BYTES, Portrait, Representation, has_representation
-from contilab.engine.setup import Setup
+from contilab.engine.setup import Setup, resting
 from contilab.metrics.contract import Missing
 from contilab.metrics.representation import dormant_share, effective_rank, linear_cka, ridge_probe
 from contilab.models.contract import Params
@@ -49,7 +49,7 @@ def _portrait(
     setup: Setup, stage: Stage, samples: Samples, one: tuple[Run, MemberState, Representation], look: Look
 ) -> Portrait:
     (run, member, known), stream = one, setup.stream
-    forward = partial(setup.learner.model.forward, member.params, {})
+    forward = partial(resting(setup, member).learner.model.forward, member.params, {})
     features, activity = features_and_activity(forward, stream.test_inputs, samples.mixed, look)
     is_last = stage.task == len(setup.stages) - 1
     is_compared = len(setup.stages) == len(stream.tasks) and _fits(samples.tested, features.shape[1])

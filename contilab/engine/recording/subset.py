@@ -16,7 +16,7 @@ from contilab.engine.judge import judge_of
 from contilab.engine.masks import evaluation_mask
 from contilab.engine.memory.entries import Entries
 from contilab.engine.recording.log import NOTHING, Evaluation
-from contilab.engine.setup import Setup
+from contilab.engine.setup import Setup, resting
 from contilab.strategies.contract import MASKED
 
 TOGETHER = 8192  # samples of all members in one forward pass on a device; chosen
@@ -68,7 +68,7 @@ def _scored(setup: Setup, exam: Exam, sitting: Sitting) -> list[tuple[Tensor, Te
     if setup.device.type != "cpu" and learner.model.takes_members and learner.strategy.head == "linear":
         return [(scores, None) for scores in scores_together(setup, exam, sitting)]
     parts, look = zip(sitting.members, sitting.entries, strict=True), sitting.look
-    judges = [judge_of(setup, member.params, entries, look) for member, entries in parts]
+    judges = [judge_of(resting(setup, member), member.params, entries, look) for member, entries in parts]
     return [(scores_of(judge, exam, look), None if judge.known is None else judge.known.to(setup.device)) for judge in judges]
 
 

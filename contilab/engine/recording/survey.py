@@ -70,6 +70,6 @@ def _line(setup: Setup, begin: Params, end: Params, task: int, look: Look) -> tu
 
 def _again(setup: Setup, pair: tuple[MemberState, Entries], seed: int, task: int, look: Look) -> tuple[float, int]:
     member, entries = pair
-    params, seen = few_shot.relearned(setup, member, seed, task=task, steps=few_shot.STEPS, look=look)
-    accuracy, passes = few_shot.accuracy_on(setup, params, entries, task=task, look=look)
+    again, seen = few_shot.relearned(setup, member, seed, task=task, steps=few_shot.STEPS, look=look)
+    accuracy, passes = few_shot.accuracy_on(setup, again, entries, task=task, look=look)
     return accuracy, PASSES * seen + passes
