@@ -1,0 +1,122 @@
+"""Four reduced ResNet-18 with GroupNorm in one process, against one model alone, against vmap, and split over processes.
+
+    python tests/bench/resnet.py                 # 4 members, batch 32, fp32; five turns, a minute
+    python tests/bench/resnet.py --precision fp32,bf16 --repetitions 9
+
+All contenders take turns, and a round beside busy neighbours is measured again. `alone`: the loop by hand over one model in
+channels_last. `split`: one process per thread, each with one thread and its share of the members. Samples per second are sums
+over members. Ratios are medians of the ratios of each round. Aims: the best execution at least as fast as one model alone, 1.8
+times vmap, and split over processes 1.1 times the best of one process.
+"""
+
+import argparse
+import statistics
+import sys
+from functools import partial
+
+from contilab.hardware.process import prepare
+
+prepare()
+
+import torch  # noqa: E402  the process is prepared first
+
+from contilab.bench.baseline import OneAtATime  # noqa: E402
+from contilab.bench.crew import crew  # noqa: E402
+from contilab.bench.noise import group  # noqa: E402
+from contilab.bench.rounds import middle, rounds  # noqa: E402
+from contilab.engine.choice.form import Form  # noqa: E402
+from contilab.engine.choice.pace import Pace  # noqa: E402
+from contilab.engine.environment import TABLE  # noqa: E402
+from contilab.engine.setup import params_count  # noqa: E402
+from contilab.hardware.neighbours import MOST_CORES  # noqa: E402
+from contilab.hardware.threads import thread_budget  # noqa: E402
+from contilab.spec.sections import Plugin  # noqa: E402
+
+ALONE, VMAP = "alone", Form("vmap")
+AIMS = {"one model alone": 1.0, "vmap": 1.8, "split over one process": 1.1}
+
+
+def contenders(setup, forms, others):
+    """Return by name the functions of seconds to samples per second; *others*: processes that share the members."""
+    alone = OneAtATime(setup)
+    found = {ALONE: lambda seconds: alone.during(seconds).speed}
+    for form in forms:
+        if not TABLE.refusal(form, setup.learner):
+            found[form] = _lazily(setup, form)
+            found["split", form] = partial(others.speed, form)
+    return found
+
+
+def _lazily(setup, form):
+    """Return the speed of *form*, which is built by the first call: the memory of all at once may be too much."""
+    paces = []
+
+    def speed(seconds):
+        if not paces:
+            paces.append(Pace(setup, TABLE.maker(form)))
+        return paces[0].during(seconds).speed
+
+    return speed
+
+
+def ratios(found):
+    """Return the three ratios of the rounds *found*, in fp32: medians over rounds, of the best forms of each kind."""
+    middles = {name: middle(found.speeds(name))[0] for name in found.kept[0].speeds}
+    fp32 = [name for name in middles if name != ALONE and (name[1] if name[0] != "split" else name[1].precision) == "fp32"]
+    best = max((name for name in fp32 if name[0] != "split"), key=middles.get)
+    split = max((name for name in fp32 if name[0] == "split"), key=middles.get)
+    pairs = {"one model alone": (best, ALONE), "vmap": (best, VMAP), "split over one process": (split, best)}
+    return {
+        told: (over, statistics.median(a / b for a, b in zip(found.speeds(over), found.speeds(under), strict=True)))
+        for told, (over, under) in pairs.items()
+    }
+
+
+def told(name):
+    """Return *name* for people."""
+    return f"split: {name[1]}" if name[0] == "split" else str(name)
+
+
+def measure(asked, plugin):
+    """Measure what the command line asks for of the model *plugin* and print the table."""
+    threads = torch.get_num_threads()
+    setup = group(plugin, members=asked.members, batch=asked.batch)
+    forms = TABLE.forms(TABLE.eager, asked.precision.split(","), ["off"])
+    share = asked.members // asked.processes
+    with crew(asked.processes) as others:
+        words = {"model": plugin.name, "settings": plugin.settings, "threads": max(1, threads // asked.processes)}
+        others.sit(**words, members=share, batch=asked.batch)
+        found = rounds(contenders(setup, forms, others), repetitions=asked.repetitions, seconds=asked.seconds)
+    params = params_count({name: torch.empty(item.shape) for name, item in setup.learner.model.table.items()})
+    sys.stdout.write(
+        f"{asked.members} x {plugin.name} ({params:,} parameters), batch {asked.batch}, {threads} threads; split: "
+        f"{asked.processes} processes of {share} members; {len(found.kept)} rounds, others used "
+        f"{found.foreign_cores:.2f} cores{', TOO BUSY' * (found.foreign_cores > MOST_CORES)}\n"
+    )
+    for name in found.kept[0].speeds:
+        speed, spread = middle(found.speeds(name))
+        sys.stdout.write(f"  {told(name):24} {speed:8.1f}/s  spread {spread:.2f}\n")
+    for name, reason in found.failed.items():
+        sys.stdout.write(f"  {told(name):24} failed: {reason}\n")
+    for what, (over, ratio) in ratios(found).items():
+        verdict = "passes" if ratio >= AIMS[what] else "FAILS"
+        sys.stdout.write(f"  {told(over)} against {what}: {ratio:.2f}  {verdict} (aim {AIMS[what]:g})\n")
+
+
+def main():
+    """Do what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="resnet18r")
+    parser.add_argument("--members", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--precision", default="fp32", help="fp32, bf16 or both; ratios are of fp32")
+    parser.add_argument("--processes", type=int, default=thread_budget().count)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
+    asked = parser.parse_args()
+    torch.set_num_threads(thread_budget().count)
+    measure(asked, Plugin(name=asked.model))
+
+
+if __name__ == "__main__":
+    main()
