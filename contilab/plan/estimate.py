@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
+from contilab.engine.recording.landscape import PLACES, landscape_bytes
 from contilab.engine.recording.moments import moments
 from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
@@ -143,7 +144,11 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
         flops=model.flops * (3 * (samples + importance) + taught),  # a backward pass costs two forward passes
         flops_per_sample=3 * model.flops,
         features=math.prod(source.input_shape),
-        member_bytes=3 * FLOAT_BYTES * numbers + states + 8 * slots,  # parameters, gradients, updated parameters
+        # Parameters, gradients, updated parameters; of a landscape those that are kept, and the gradients of all tasks.
+        member_bytes=3 * FLOAT_BYTES * numbers
+        + states
+        + 8 * slots
+        + 2 * _landscape_bytes(run, strategy, FLOAT_BYTES * numbers),
         shared_bytes=source.value_bytes * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
@@ -192,7 +197,8 @@ def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> i
     rows = 2 if strategy.stages == "joint" else run.benchmark.tasks + 1
     predictions = source.test_samples * (8 * rows + 2)  # two int16 and one float32 per row; the target, int16
     numbers = sum(math.prod(one.shape) for one in model.table.values())
-    return SIDECAR_BYTES + predictions + _stream_bytes(run) + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
+    recorded = _stream_bytes(run) + _lines_bytes(run, strategy)
+    return SIDECAR_BYTES + predictions + recorded + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
 
 
 def _stream_bytes(run: Run) -> int:
@@ -201,6 +207,18 @@ def _stream_bytes(run: Run) -> int:
         return 0
     tasks = run.benchmark.tasks
     return tasks * len(moments(run.eval.schedule, STREAM_STEPS)) * (8 * tasks + 17)
+
+
+def _landscape_bytes(run: Run, strategy: Strategy, params_bytes: int) -> int:
+    """Return the bytes of the parameters after all tasks, as far as a run keeps them while it is trained."""
+    is_measured = run.eval.tier == "full" and strategy.stages != "joint" and run.benchmark.tasks > 1
+    return landscape_bytes(run.benchmark.tasks, params_bytes) if is_measured else 0
+
+
+def _lines_bytes(run: Run, strategy: Strategy) -> int:
+    """Return the bytes of a landscape in the result: lines of losses, accuracies, and cosines of all pairs after each task."""
+    tasks = run.benchmark.tasks
+    return 8 * (tasks**3 + tasks * (PLACES + 1)) if _landscape_bytes(run, strategy, 1) else 0
 
 
 def _built(menu: Menu, kind: str, plugin: Plugin, *further: Any) -> Any:

@@ -98,6 +98,13 @@ class TestEstimate:
 
         assert kept.disk_bytes - left_out.disk_bytes == 2 * 4 * PARAMETERS
 
+    def test_landscape(self) -> None:
+        """With everything recorded, parameters and gradients of five tasks take their room, and their cosines on the disk."""
+        extended, full = _estimate("eval.tier=extended"), _estimate("eval.tier=full")
+
+        assert full.memory_bytes - extended.memory_bytes == 2 * 5 * 4 * PARAMETERS
+        assert full.disk_bytes - extended.disk_bytes == 2 * 8 * (5**3 + 5 * 12)
+
     def test_joint(self) -> None:
         """Joint training sees as many samples and leaves two rows of predictions."""
         plain, joint = _estimate(), _estimate('matrix.method=["joint"]')

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contilab.engine.setup import Setup, params_count
+from contilab.engine.ensemble import tree_bytes
+from contilab.engine.setup import Setup
 from contilab.models.contract import Params
 
 PLACES = 11  # u = 0, .1, ..., 1
@@ -93,8 +94,17 @@ def has_landscape(setup: Setup) -> bool:
 
 def keeps_parameters(setup: Setup, params: Params) -> bool:
     """Tell whether parameters like *params* are kept after each task, and gradients held for all of them."""
-    tasks, numbers = len(setup.stream.tasks), params_count(params)
-    return tasks <= MOST_TASKS and tasks * numbers * setup.dtype.itemsize <= MOST_BYTES
+    return landscape_bytes(len(setup.stream.tasks), tree_bytes(params)) > 0
+
+
+def landscape_bytes(tasks: int, params_bytes: int) -> int:
+    """Return how many bytes the parameters of all *tasks* take, and again their gradients; 0 where they are not kept.
+
+    >>> landscape_bytes(10, 1000), landscape_bytes(10, 10**9), landscape_bytes(101, 1)
+    (10000, 0, 0)
+    """
+    found = tasks * params_bytes
+    return found if tasks <= MOST_TASKS and found <= MOST_BYTES else 0
 
 
 def landscape_tensors(setup: Setup, landscape: Landscape, params: Params) -> Arrays:
