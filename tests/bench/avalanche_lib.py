@@ -16,6 +16,14 @@ import warnings
 import torch
 
 warnings.simplefilter("ignore")  # its dependencies warn of each other
+try:
+    import torchvision  # noqa: F401
+except (
+    RuntimeError
+):  # a wheel for GPUs beside torch for processors: its operators on boxes are missing, and nothing here uses them
+    boxes = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        boxes.define(f"{name}(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor")
 
 from avalanche.benchmarks.classic import SplitFMNIST  # noqa: E402
 from avalanche.evaluation.metrics import accuracy_metrics  # noqa: E402
