@@ -91,7 +91,15 @@ class TestAuto:
 
     def told(self, **changed):
         """Return what a case left that passes but for what is *changed*."""
-        case = {"model": "mlp", "members": 8, "batch": 10, "compile": "on", "stored": "batched fp32", "stored_share": 0.91}
+        case = {
+            "model": "mlp",
+            "members": 8,
+            "batch": 10,
+            "compile": "on",
+            "precision": "auto",
+            "stored": "batched fp32",
+            "stored_share": 0.91,
+        }
         trial = {"tried": ["loop fp32"], "tried_shares": [0.86], "trial_seconds": [4.0], "first_step_seconds": [1.5]}
         return {**case, **trial, "foreign_cores": 0.0, **changed}
 
