@@ -7,7 +7,7 @@ beyond that nothing of them is kept, and metrics say so.
 Shapes: S stages, T tasks, U places between two parameters.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -118,7 +118,8 @@ def landscape_tensors(setup: Setup, landscape: Landscape, params: Params) -> Arr
         "gradient_cosine": np.full((len(setup.stages) if kept else 0, tasks, tasks), np.nan),
         "few_shot_accuracy": np.full(tasks - 1, np.nan),
     }
-    for name, lines in zip(found, (landscape.loss, landscape.cosine, landscape.few_shot), strict=True):
+    measured: tuple[Sequence[Any], ...] = (landscape.loss, landscape.cosine, landscape.few_shot)
+    for name, lines in zip(found, measured, strict=True):
         for place, line in enumerate(lines):
             found[name][place] = line
     return found
