@@ -28,7 +28,8 @@ class Outcome(NamedTuple):
     tensors: `prediction` int16 [S + 1, N] head row predicted for each test sample (tasks concatenated; row 0 is the
     untrained model, row i + 1 after stage i; -1 where not measured), `confidence` float32 [S + 1, N], its probability (nan
     for heads that give none), `prediction_all_rows` int16 [S + 1, N], and `target` int16 [N]; with eval.tier extended also
-    those of `contilab.metrics.stream` and `contilab.metrics.learning_curve`. parameters: final parameters by name.
+    those of `contilab.metrics.stream`, `contilab.metrics.learning_curve` and `contilab.metrics.representation`, and with full
+    of `contilab.metrics.landscape`. parameters: final parameters by name.
     """
 
     rid: str
