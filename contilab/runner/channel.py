@@ -1,4 +1,7 @@
-"""What a worker tells its parent: one JSON line per message over a socket. The end of it says that the other side is gone."""
+"""What a worker tells its parent: one JSON line per message over a socket. The end of it says that the other side is gone.
+
+A parent says little: to look again, and how many runs to train at once, as another worker was killed with more.
+"""
 
 import json
 import os
@@ -12,7 +15,7 @@ from typing import Any
 from contilab.engine.watch import Progress
 from contilab.runner.progress import Display
 
-NUDGE = b"\n"  # what a parent says: look again
+NUDGE = b"\n"  # what a parent says: look again; after a number, train no more runs than that at once
 
 
 class Channel:
@@ -42,13 +45,20 @@ class Channel:
         if line:
             self.tell("log", line)
 
-    def listen(self, nudge: Callable[[], None]) -> None:
-        """Call *nudge* for each word of the parent, in a thread; send SIGTERM to this process once the parent is gone."""
-        threading.Thread(target=self._listen, args=(nudge,), name="parent", daemon=True).start()
+    def listen(self, nudge: Callable[[], None], at_most: Callable[[int], None]) -> None:
+        """Call *nudge* for each word of the parent, *at_most* before if it has a number, in a thread.
 
-    def _listen(self, nudge: Callable[[], None]) -> None:
+        Send SIGTERM to this process once the parent is gone.
+        """
+        threading.Thread(target=self._listen, args=(nudge, at_most), name="parent", daemon=True).start()
+
+    def _listen(self, nudge: Callable[[], None], at_most: Callable[[int], None]) -> None:
+        rest = b""
         with suppress(OSError):
-            while self._end.recv(64):
+            while data := self._end.recv(64):
+                *words, rest = (rest + data).split(NUDGE)
+                for word in filter(None, words):
+                    at_most(int(word))
                 nudge()
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -100,10 +110,10 @@ class Messages:
         *lines, self._rest = (self._rest + data).split(b"\n")
         yield from (json.loads(line) for line in lines)
 
-    def nudge(self) -> None:
-        """Let the worker look again at once; one that does not read has enough to do."""
+    def nudge(self, most: int | None = None) -> None:
+        """Let the worker look again at once, and train no more than *most* runs together; one that does not read is busy."""
         with suppress(OSError):
-            self._end.send(NUDGE)
+            self._end.send((b"" if most is None else b"%d" % most) + NUDGE)
 
     def close(self) -> None:
         """Close this end."""

@@ -16,7 +16,7 @@ class Order(NamedTuple):
     """What the user asked for. *study*: only this one. *device*: before what manifests say. *max_seconds*: then stop.
 
     *wait*: for plans and work, until told to stop. *share*: runners that share this machine's processors. *most*: runs to train
-    at once, None: as many as fit.
+    at once, None: as many as seem to fit.
     """
 
     root: Path
@@ -30,6 +30,17 @@ class Order(NamedTuple):
     def deadline(self) -> float:
         """Return when the time is over that begins now, on the monotonic clock."""
         return math.inf if self.max_seconds is None else time.monotonic() + self.max_seconds
+
+
+class Most:
+    """The number of runs that may be trained at once, None: as many as seem to fit. It only becomes smaller."""
+
+    def __init__(self, runs: int | None = None) -> None:
+        self.runs = runs
+
+    def lower(self, runs: int) -> None:
+        """Take *runs* if that is less."""
+        self.runs = runs if self.runs is None else min(self.runs, runs)
 
 
 def planned_store(order: Order, stop: StopFlag, deadline: float) -> Store | None:

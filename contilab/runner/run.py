@@ -17,7 +17,7 @@ from contilab.runner.attempt import Surroundings, attempt
 from contilab.runner.faults import fault_of
 from contilab.runner.host import host
 from contilab.runner.numerics import Acceptance
-from contilab.runner.order import Order, planned_store
+from contilab.runner.order import Most, Order, planned_store
 from contilab.runner.plans import Plans
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources, lacking_device, resources
@@ -34,8 +34,8 @@ from contilab.store.store import Store
 COLLECT_SECONDS = 3600.0  # between two collections; only what is a day old is removed, so more would find nothing
 
 
-def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
-    """Do the work of *order* and return how it ended.
+def run(order: Order, stop: StopFlag, shown: Display, most: Most | None = None) -> Verdict:
+    """Do the work of *order* and return how it ended. *most*: what was told of memory meanwhile; of the order if not given.
 
     Raises RefusedStart before any claim: no plan, no usable store, no such device.
     """
@@ -43,7 +43,7 @@ def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
     store = planned_store(order, stop, deadline)
     if store is None:
         return Verdict(stop.exit_code if stop.is_set() else TIME_OVER)
-    runner = Runner(order, store, stop, shown, deadline)
+    runner = Runner(order, store, stop, shown, deadline, most=most or Most(order.most))
     try:
         verdict = runner.drain()
     except OSError as error:
@@ -58,13 +58,14 @@ def run(order: Order, stop: StopFlag, shown: Display) -> Verdict:
 class Runner:
     """One runner at work. Refuses a device that does not exist when it is made, so before any claim."""
 
-    def __init__(self, order: Order, store: Store, stop: StopFlag, shown: Display, deadline: float) -> None:
+    def __init__(self, order: Order, store: Store, stop: StopFlag, shown: Display, deadline: float, *, most: Most) -> None:
         self.tally = Tally()
         self._order = order
         self._store = store
         self._stop = stop
         self._shown = shown
         self._deadline = deadline
+        self._most = most
         self._next_collection = 0.0
         self.plans = Plans(store, order.study)
         self._log = structlog.get_logger()
@@ -123,7 +124,7 @@ class Runner:
                 self._must_stop,
                 self._stop.seconds_left,
                 share=self._order.share,
-                most=self._order.most,
+                most=self._most.runs,
             )
             self.tally.attempts += 1
             attempt(claim, runs, around, self.tally)

@@ -16,7 +16,7 @@ from contilab.hardware.process import prepare
 from contilab.runner.channel import Channel, Remote
 from contilab.runner.faults import fault_of
 from contilab.runner.logging import configure
-from contilab.runner.order import Order
+from contilab.runner.order import Most, Order
 from contilab.runner.signals import StopFlag, stop_on_signals
 from contilab.runner.tally import Verdict
 from contilab.store.ending import is_environment
@@ -57,22 +57,23 @@ def main() -> None:
         end = socket.socket(fileno=task.descriptor)
         end.set_inheritable(inheritable=False)  # else a helper of a compiler keeps the channel open
         channel = Channel(end)
-        channel.listen(stop.nudge)
+        most = Most(task.order.most)
+        channel.listen(stop.nudge, most.lower)
         with suppress(OSError):  # where memory runs out the system shall take a worker, which is replaced, and not its parent
             OOM.write_text(OOM_SCORE)
         prepare()
         configure(readable=task.is_readable, output=channel, worker=task.number)
-        verdict = _worked(task, stop, channel)
+        verdict = _worked(task, stop, channel, most)
         channel.tell("verdict", *verdict)
     sys.exit(verdict.code)
 
 
-def _worked(task: Task, stop: StopFlag, channel: Channel) -> Verdict:
+def _worked(task: Task, stop: StopFlag, channel: Channel, most: Most) -> Verdict:
     try:
         from contilab.runner.run import run
 
         left = None if task.deadline is None else max(0.0, task.deadline - time.monotonic())  # importing took some of it
-        return run(task.order._replace(max_seconds=left), stop, Remote(channel))
+        return run(task.order._replace(max_seconds=left), stop, Remote(channel), most)
     except ContilabError as error:
         return Verdict(error.exit_code, error.faults)
     except Exception as error:  # noqa: BLE001  the last place of this process that can turn it into a sentence

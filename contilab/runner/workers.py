@@ -2,7 +2,7 @@
 
 Workers are started, not forked: a fork would share locks and, on a GPU, a context that cannot be used twice. Each is a runner
 with claims of its own, so a killed one takes only its group down, and is replaced; the store decides what becomes of the
-group. One that the kernel killed for lack of memory is replaced by one that trains half as many runs at once. The parent
+group. Where the kernel killed one for lack of memory, none trains more than half its runs at once from then on. The parent
 loads no torch. Workers are in a process group of their own, so that Ctrl-C reaches them once; where the parent dies without
 a word, the end of the channel tells them to stop.
 """
@@ -140,12 +140,13 @@ class Workers:
     def _look(self) -> None:
         for key, _ in self._selector.select(LOOK_SECONDS):
             worker: Worker = key.data
-            if worker.follow():
-                for other in self._crew.values():
-                    other.messages.nudge()
+            is_over = worker.follow()
             if not worker.messages.is_open:
                 self._selector.unregister(worker.end)
-                self._bury(worker)
+                self._bury(worker)  # first: the others may take over its group, and should know how it died
+            if is_over:
+                for other in self._crew.values():
+                    other.messages.nudge(self._order.most)
 
     def _bury(self, worker: Worker) -> None:
         """Note how *worker* ended; one that died without a word is replaced unless nothing but deaths comes of it."""

@@ -79,7 +79,7 @@ class TestListen:
         channel, messages, _ = both
         nudged, killed = threading.Event(), threading.Event()
         monkeypatch.setattr(os, "kill", lambda pid, number: (pid, number) == (os.getpid(), signal.SIGTERM) and killed.set())
-        channel.listen(nudged.set)
+        channel.listen(nudged.set, lambda _runs: None)
         messages.nudge()
 
         assert nudged.wait(5)

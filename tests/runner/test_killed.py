@@ -1,15 +1,32 @@
 """Workers that the kernel kills for lack of memory, seen from their parent."""
 
 import signal
+import socket
+import threading
+from types import SimpleNamespace
 
 import pytest
 
 from contilab.runner import workers as workers_module
-from contilab.runner.order import Order
+from contilab.runner.channel import Channel, Messages
+from contilab.runner.order import Most, Order
 from contilab.runner.progress import Lines
 from contilab.runner.signals import StopFlag
 from contilab.runner.staff import Staff
 from contilab.runner.workers import Workers, halved
+
+
+class Alive:
+    """A worker that goes on, and what it is told."""
+
+    number = 1
+
+    def __init__(self):
+        self.messages, self.told = self, []
+
+    def nudge(self, most=None):
+        """Note how many runs it may train at once."""
+        self.told.append(most)
 
 
 class Dead:
@@ -64,3 +81,41 @@ class TestBuried:
         """A worker that died with fewer runs than were allowed sets the mark lower."""
         assert halved(Order(tmp_path, most=16), 8).most == 4
         assert halved(Order(tmp_path, most=4), 8).most == 2
+
+
+class TestOthers:
+    """What the other workers are told."""
+
+    def test_all_train_fewer(self, monkeypatch, tmp_path):
+        """They are told before they look for the group of the dead one, and keep to the smallest number they were told."""
+        monkeypatch.setattr(workers_module, "oom_kills", iter(range(9)).__next__)
+        crew = Workers(Order(tmp_path), Staff(2, "asked for"), StopFlag(), Lines())
+        monkeypatch.setattr(crew, "_start", lambda _number: None)
+        dead, other = Dead(-signal.SIGKILL, 12), Alive()
+        dead.follow, dead.end = lambda: True, None
+        dead.messages = SimpleNamespace(is_open=False)
+        crew._crew = {0: dead, 1: other}
+        key = SimpleNamespace(data=dead)
+        monkeypatch.setattr(crew, "_selector", SimpleNamespace(select=lambda _: [(key, 0)], unregister=lambda _: None))
+        crew._look()
+
+        assert other.told == [6]
+
+    @pytest.mark.parametrize(("told", "kept"), [([6, 3], 3), ([3, 6], 3), ([], None)])
+    def test_over_the_channel(self, told, kept):
+        """The number arrives with the word to look again, and only becomes smaller."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(0)
+        most, looks = Most(), threading.Semaphore(0)
+        with ours, theirs:
+            listener = threading.Thread(target=Channel(theirs)._listen, args=(looks.release, most.lower), daemon=True)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("os.kill", lambda *_: None)
+                listener.start()
+                for runs in [*told, None]:
+                    Messages(ours).nudge(runs)
+                assert looks.acquire(timeout=10)
+                ours.shutdown(socket.SHUT_RDWR)
+                listener.join(10)
+
+        assert most.runs == kept

@@ -7,7 +7,7 @@ import pytest
 
 from contilab.errors import DeviceError
 from contilab.runner import worker
-from contilab.runner.order import Order
+from contilab.runner.order import Most, Order
 from contilab.runner.signals import StopFlag
 from contilab.runner.tally import Verdict
 from contilab.runner.worker import Task, task_from, verdict_from
@@ -48,7 +48,7 @@ class TestEnd:
             raise error
 
         monkeypatch.setattr("contilab.runner.run.run", fail)
-        verdict = worker._worked(TASK, StopFlag(), Deaf())
+        verdict = worker._worked(TASK, StopFlag(), Deaf(), Most())
 
         assert verdict.code == code
         assert said in verdict.faults[0].problem
@@ -57,7 +57,7 @@ class TestEnd:
         """The time that starting took is counted."""
         monkeypatch.setattr("contilab.runner.run.run", lambda order, *_: order)
 
-        assert worker._worked(TASK._replace(deadline=0.0), StopFlag(), Deaf()).max_seconds == 0
+        assert worker._worked(TASK._replace(deadline=0.0), StopFlag(), Deaf(), Most()).max_seconds == 0
 
     def test_verdict(self):
         """A verdict arrives as it was sent."""
