@@ -26,6 +26,9 @@ CLIP_GUARD = 1e-6  # added to the norm that is divided by, as in torch.nn.utils.
 # (function to (value, auxiliary), params) -> gradients, (value, auxiliary)
 Gradient = Callable[[Callable[[Params], tuple[Tensor, Any]], Params], tuple[Params, tuple[Tensor, Any]]]
 
+# Loss, logits that memory keeps, moments of norms. A name, because dynamo cannot compile a nested type inside of a function.
+Judged = tuple[Tensor, tuple[Tensor, Params]]
+
 
 class Lesson(NamedTuple):
     """What all members share while one stage is trained: the training pool, and the mask of each task's samples."""
@@ -71,7 +74,7 @@ def make_learn(learner: Learner, gradient: Gradient) -> Learn:
 
         given = weights_of(model, [part.weight for part in parts.values()]) if draw.replay else {}
 
-        def loss(params: Params) -> tuple[Tensor, tuple[Tensor, Params]]:
+        def loss(params: Params) -> Judged:
             _, logits, moments = model.forward(params, given, x)  # one pass over current and replayed samples
             kept = logits[: len(draw.current)].detach() if strategy.keeps_logits else logits.new_empty(0)
             return strategy.loss(member.strategy, batches_of(logits, row, mask, parts)), (kept, moments)
