@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -7,6 +8,12 @@ from hypothesis import settings
 
 settings.register_profile("contilab", deadline=None)  # a busy machine makes no property false
 settings.load_profile("contilab")
+
+
+@pytest.fixture(scope="session")
+def program() -> list[str]:
+    """The words that start contilab in a process of its own, from wherever it is imported here."""
+    return [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 
 
 @pytest.fixture

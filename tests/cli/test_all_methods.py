@@ -3,7 +3,6 @@
 import csv
 import os
 import subprocess
-import sys
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -14,21 +13,25 @@ import pytest
 from contilab import catalog
 
 MANIFEST = Path(__file__).parents[2] / "manifests" / "all_methods.toml"
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 CHANCE = {"task": 0.5, "domain": 0.5, "class": 0.1}
 BOUNDS = {"joint", "cumulative"}  # both have the data of all tasks
 REPLAY = {"er", "er_ace", "der", "derpp", "gem", "gdumb", "icarl"}
 
 
-def command(*words):
-    """Run the program, which has to succeed."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}  # two processes share two cores
-    done = subprocess.run([*PROGRAM, *map(str, words)], capture_output=True, text=True, check=False, env=environ)
-    assert done.returncode == 0, done.stderr[-2000:]
+@pytest.fixture(scope="module")
+def command(program):
+    """A function that runs the program, which has to succeed."""
+
+    def run(*words):
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}  # two processes share two cores
+        done = subprocess.run([*program, *map(str, words)], capture_output=True, text=True, check=False, env=environ)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
+def rows(command, tmp_path_factory):
     """The rows of results.csv."""
     place = tmp_path_factory.mktemp("all")
     command("plan", MANIFEST, "--store", place / "store")

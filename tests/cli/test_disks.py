@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
@@ -12,7 +11,6 @@ from contilab.plan.enqueue import enqueue
 from contilab.store.generation import history
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "one"
 profile = "smoke"
@@ -28,18 +26,28 @@ READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
 FOREIGN = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *READS)
 
 
-def started(*words, under=()):
-    """Start the program."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*under, *PROGRAM, *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+@pytest.fixture
+def started(program):
+    """A function that starts the program."""
+
+    def start(*words, under=()):
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [*under, *program, *map(str, words)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+
+    return start
 
 
-def ended(*words, under=()):
-    """Run the program to its end: exit code and the errors that it told."""
-    process = started(*words, under=under)
-    _, told = process.communicate(timeout=60)
-    return process.returncode, [line for line in told.splitlines() if line.startswith("error: ")]
+@pytest.fixture
+def ended(started):
+    """A function that runs the program to its end: exit code and the errors that it told."""
+
+    def run(*words, under=()):
+        process = started(*words, under=under)
+        _, told = process.communicate(timeout=60)
+        return process.returncode, [line for line in told.splitlines() if line.startswith("error: ")]
+
+    return run
 
 
 @pytest.fixture
@@ -74,7 +82,7 @@ class TestFull:
     """A disk that fills up while a group is trained."""
 
     @pytest.mark.slow
-    def test_goes_on_from_the_last_checkpoint(self, disk):
+    def test_goes_on_from_the_last_checkpoint(self, disk, started, ended):
         """One sentence and exit code 5, nothing charged; with space again training goes on where the last checkpoint is."""
         place, _ = disk
         root = place / "store"
@@ -108,7 +116,7 @@ class TestRefused:
     """A disk that nothing can be written to."""
 
     @pytest.mark.slow
-    def test_read_only(self, disk):
+    def test_read_only(self, disk, ended):
         """A read-only store is refused in one sentence with exit code 4; writable again, the study is run."""
         place, mount = disk
         root = place / "store"
@@ -125,7 +133,7 @@ class TestRefused:
         assert ended("run", "--store", root) == (0, [])
 
     @pytest.mark.slow
-    def test_another_user(self, tmp_path):
+    def test_another_user(self, tmp_path, ended):
         """A store of another user is refused in one sentence that names both, with exit code 4; its owner runs it."""
         if os.getuid() != 0 or subprocess.run([*FOREIGN, "true"], capture_output=True, check=False).returncode:
             pytest.skip("needs root and setpriv to become another user")

@@ -14,7 +14,6 @@ import pytest
 from contilab.plan.enqueue import enqueue
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "many"
 profile = "smoke"
@@ -38,12 +37,20 @@ seed = [0]
 """
 
 
-def started(*words, **options) -> "subprocess.Popen[str]":
-    """Start the program."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("environ", {})}
-    return subprocess.Popen(
-        [*PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ, **options
-    )
+@pytest.fixture
+def started(program):
+    """A function that starts the program."""
+
+    def start(*words, environ=None):
+        return subprocess.Popen(
+            [*program, *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(environ or {})},
+        )
+
+    return start
 
 
 def wait_for(process, stream, text) -> None:
@@ -62,7 +69,7 @@ def records(root, pattern):
 class TestTwoRunners:
     """Runners that share a store."""
 
-    def test_share_the_work(self, tmp_path):
+    def test_share_the_work(self, tmp_path, started):
         """Two processes train each run once, both have a part of it, and both end once all is done."""
         enqueue(tmp_path, MANIFEST, ttl_s=4)  # who waits for the other looks again after a quarter of it
         both = [started("run", "--store", tmp_path) for _ in range(2)]
@@ -83,10 +90,10 @@ class TestStreams:
     @pytest.mark.parametrize(
         "redirection", ["<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.slow) for one in ("2>/dev/full", ">/dev/full"))]
     )
-    def test_training_goes_on(self, tmp_path, redirection):
+    def test_training_goes_on(self, tmp_path, redirection, program):
         """Output that cannot be written is lost, the results are not, and the exit code is that of the work."""
         enqueue(tmp_path, MANIFEST, ["matrix.method=['naive']", "train.epochs=1", "engine.max_members=4"])
-        shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *PROGRAM, "run", "--store", str(tmp_path)]
+        shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", *program, "run", "--store", str(tmp_path)]
 
         assert subprocess.run(shell, capture_output=True, check=False, timeout=60).returncode == 0
         assert len(open_store(tmp_path).results()) == 4
@@ -112,7 +119,7 @@ main()"""
         assert (ended.returncode, ended.stdout, ended.stderr) == (128 + number, "", "")
 
     @pytest.mark.slow
-    def test_sigterm_in_training(self, tmp_path):
+    def test_sigterm_in_training(self, tmp_path, started):
         """SIGTERM while a group is trained: released within seconds, exit code 143, no attempt charged."""
         enqueue(tmp_path, ENDLESS)
         process = started("run", "--store", tmp_path, environ={"CONTILAB_DEBUG": "1"})
@@ -125,7 +132,7 @@ main()"""
         assert time.monotonic() - began < 8
         assert [end["kind"] for end in records(tmp_path, "*/*.end")] == ["released"]
 
-    def test_sigterm_at_the_start(self, tmp_path):
+    def test_sigterm_at_the_start(self, tmp_path, started):
         """SIGTERM while torch is still being imported is not lost: exit code 143, and nothing is claimed."""
         enqueue(tmp_path, ENDLESS)
         process = started("run", "--store", tmp_path)
@@ -137,7 +144,7 @@ main()"""
         assert records(tmp_path, "*/*.json") == []
 
     @pytest.mark.slow
-    def test_sigkill(self, tmp_path):
+    def test_sigkill(self, tmp_path, started):
         """After SIGKILL the next runner goes on by itself, at once: no unlocking, no waiting for the time to live."""
         enqueue(tmp_path, ENDLESS)
         process = started("run", "--store", tmp_path, environ={"CONTILAB_DEBUG": "1"})
@@ -170,7 +177,7 @@ def thousand(tmp_path_factory):
 class TestStatus:
     """contilab status on a large store."""
 
-    def test_answers_at_once(self, thousand, monkeypatch):
+    def test_answers_at_once(self, thousand, monkeypatch, started):
         """It answers in less than half a second, start of the program included."""
         for name in [name for name in os.environ if name.startswith("COV")]:
             monkeypatch.delenv(name)  # measuring coverage would be measured too
@@ -187,7 +194,7 @@ class TestStatus:
         # processor time, because other processes of a busy machine only ever add to the time that passes; it reads from memory
         assert min(used) < 0.5
 
-    def test_closed_pipe(self, thousand):
+    def test_closed_pipe(self, thousand, started):
         """When the reader of its output goes away, it ends without a word."""
         process = started("status", "--json", "--store", thousand)
         process.stdout.read(10)
@@ -203,7 +210,7 @@ class TestAccount:
 
     @pytest.mark.slow
     @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv to change the user")
-    def test_no_account_and_no_home(self, tmp_path):
+    def test_no_account_and_no_home(self, tmp_path, program):
         """With a uid without account and without HOME, plan and run work."""
         for part in (tmp_path, *list(tmp_path.parents)[:2]):
             part.chmod(0o777)
@@ -214,7 +221,7 @@ class TestAccount:
         other = ["setpriv", "--reuid", "4242", "--regid", "4242", "--clear-groups", *reads]
         for words in (["plan", str(tmp_path / "m.toml")], ["run"]):
             done = subprocess.run(
-                [*other, *PROGRAM, *words, "--store", str(tmp_path / "store")],
+                [*other, *program, *words, "--store", str(tmp_path / "store")],
                 env=environ,
                 capture_output=True,
                 text=True,
@@ -231,7 +238,7 @@ class TestDemo:
     """contilab demo."""
 
     @pytest.mark.slow
-    def test_ends_with_a_table(self, tmp_path):
+    def test_ends_with_a_table(self, tmp_path, started):
         """In well under 90 s: accuracies that make sense, and the path of the report, which is there."""
         process = started("demo", "--store", tmp_path)
         out, err = process.communicate(timeout=90)

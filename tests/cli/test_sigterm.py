@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -13,7 +12,6 @@ from contilab.plan.enqueue import enqueue
 from contilab.store.generation import history
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "one"
 profile = "smoke"
@@ -31,13 +29,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def told(tmp_path):
+def told(tmp_path, program):
     """Let a runner stop itself at a place, tell it to end, let it go on: exit code, seconds and how its attempt ended."""
 
     def run(place):
         enqueue(tmp_path / "store", MANIFEST, ["train.epochs=1_000_000"] if place in IN_TRAINING else [], ttl_s=20)
         environ = {**os.environ, "OMP_NUM_THREADS": "1", VARIABLE: f"{place}:STOP"}
-        command = [*PROGRAM, "run", "--store", str(tmp_path / "store"), "--workers", "1"]
+        command = [*program, "run", "--store", str(tmp_path / "store"), "--workers", "1"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
         os.waitpid(process.pid, os.WUNTRACED)
         process.send_signal(signal.SIGTERM)

@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,6 @@ import pytest
 from contilab.disk.failpoint import VARIABLE
 from contilab.plan.enqueue import enqueue
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "many"
 profile = "smoke"
@@ -24,16 +23,22 @@ seed = [0, 1, 2]
 "engine.max_members" = 1
 """
 # format.json, then all runs and all groups in one batch each, then the study: four passages of each place
+Planner = Callable[..., "subprocess.Popen[str]"]
 PASSAGES = [(place, k) for place in ("put_new.written", "put_new.linked") for k in (1, 2, 3, 4)]
 
 
-def planner(folder: Path, *, failpoint: str = "") -> "subprocess.Popen[str]":
-    """Start to plan into the store in *folder*."""
-    manifest = folder / "many.toml"
+@pytest.fixture
+def planner(tmp_path: Path, program: list[str]) -> Planner:
+    """A function that starts to plan into one store."""
+    manifest = tmp_path / "many.toml"
     manifest.write_text(MANIFEST)
-    command = [*PROGRAM, "plan", str(manifest), "--store", str(folder / "store"), "--ttl", "60"]
-    environ = {**os.environ, VARIABLE: failpoint}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+    command = [*program, "plan", str(manifest), "--store", str(tmp_path / "store"), "--ttl", "60"]
+
+    def start(failpoint: str = "") -> "subprocess.Popen[str]":
+        environ = {**os.environ, VARIABLE: failpoint}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+
+    return start
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -56,9 +61,9 @@ def expected(tmp_path: Path) -> dict[str, bytes]:
 class TestTwoPlanners:
     """However planners meet, the store holds what one of them would have written."""
 
-    def test_at_once(self, tmp_path: Path, expected: dict[str, bytes]) -> None:
+    def test_at_once(self, tmp_path: Path, planner: Planner, expected: dict[str, bytes]) -> None:
         """Two planners with the same manifest at once all succeed, and the store is the one that a single planner writes."""
-        planners = [planner(tmp_path) for _ in range(2)]
+        planners = [planner() for _ in range(2)]
         told = [one.communicate(timeout=60) for one in planners]
 
         assert [(one.returncode, err) for one, (_, err) in zip(planners, told, strict=True)] == [(0, "")] * 2
@@ -66,11 +71,11 @@ class TestTwoPlanners:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("place", "k"), PASSAGES)
-    def test_killed(self, tmp_path: Path, expected: dict[str, bytes], place: str, k: int) -> None:
+    def test_killed(self, tmp_path: Path, planner: Planner, expected: dict[str, bytes], place: str, k: int) -> None:
         """A planner that is killed at any of its failpoints leaves a store that the next plan completes."""
-        victim = planner(tmp_path, failpoint=f"{place}:KILL:{k}")
+        victim = planner(f"{place}:KILL:{k}")
         victim.communicate(timeout=60)
-        again = planner(tmp_path)
+        again = planner()
         _, told = again.communicate(timeout=60)
 
         assert victim.returncode == -signal.SIGKILL

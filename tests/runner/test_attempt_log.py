@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +13,6 @@ from contilab.store.claimer import Claimer
 from contilab.store.retry import retry
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "one"
 profile = "smoke"
@@ -81,10 +79,10 @@ class TestAttemptLog:
         assert "group_started" in page
 
     @pytest.mark.slow
-    def test_sigkill(self, root):
+    def test_sigkill(self, root, program):
         """A real runner that is killed while it trains leaves what it logged until then."""
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "CONTILAB_DEBUG": "1"}
-        command = [*PROGRAM, "run", "--workers", "1", "--store", str(root)]
+        command = [*program, "run", "--workers", "1", "--store", str(root)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
         for line in process.stderr:
             if '"checkpoint"' in line:

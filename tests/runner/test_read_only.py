@@ -7,7 +7,6 @@ directory is mounted over it: each name that the runner looks up from then on is
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
@@ -17,7 +16,6 @@ from contilab.store.checkpoint import newest
 from contilab.store.generation import history
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 MANIFEST = """
 name = "one"
 profile = "smoke"
@@ -51,18 +49,23 @@ def disk(tmp_path):
         pass
 
 
-def started(root, *words):
-    """Start a runner."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*PROGRAM, "run", "--workers", "1", "--store", str(root), *words]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
+@pytest.fixture
+def started(program):
+    """A function that starts a runner."""
+
+    def start(root, *words):
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+        command = [*program, "run", "--workers", "1", "--store", str(root), *words]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
+
+    return start
 
 
 @pytest.mark.slow
 class TestReadOnly:
     """A store that nothing can be written to any more."""
 
-    def test_under_a_runner(self, disk):
+    def test_under_a_runner(self, disk, started):
         """One sentence and exit code 5, at once; the last checkpoint is whole; writable again, training goes on from there."""
         place, cover = disk
         root = place / "store"

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -15,7 +14,6 @@ from contilab.plan.enqueue import enqueue
 from contilab.store.retry import retry
 from contilab.store.store import open_store
 
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()", "run", "--workers", "1", "--store"]
 KILLS = 5
 MANIFEST = """
 name = "killed"
@@ -32,10 +30,16 @@ seed = [0, 1]
 """
 
 
-def started(root):
-    """Start a runner."""
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "CONTILAB_DEBUG": "1"}
-    return subprocess.Popen([*PROGRAM, str(root)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
+@pytest.fixture
+def started(program):
+    """A function that starts a runner."""
+
+    def start(root):
+        environ = {**os.environ, "OMP_NUM_THREADS": "1", "CONTILAB_DEBUG": "1"}
+        command = [*program, "run", "--workers", "1", "--store", str(root)]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environ)
+
+    return start
 
 
 def bits(root):
@@ -54,7 +58,7 @@ class TestSigkill:
     """A group of two runs on Split Digits."""
 
     @pytest.mark.parametrize(("method", "epochs"), [("naive", 30), ("ewc", 20), ("er", 20), ("derpp", 12)])
-    def test_same_bits(self, tmp_path, method, epochs):
+    def test_same_bits(self, tmp_path, started, method, epochs):
         """Killed five times at random after a new checkpoint, a group ends with the bits of one that nobody disturbed."""
         text = MANIFEST.replace("METHOD", method).replace("EPOCHS", str(epochs))
         moments = random.Random(method)

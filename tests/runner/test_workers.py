@@ -33,7 +33,6 @@ seed = [0, 1, 2]
 "train.epochs" = 4
 """
 ENDLESS = ["train.epochs=1_000_000", "matrix.method=['naive']", "matrix.seed=[0, 1]"]
-PROGRAM = [sys.executable, "-c", "from contilab.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -45,13 +44,13 @@ def cores(monkeypatch):
 
 
 @pytest.fixture
-def started():
+def started(program):
     """Start `contilab run` with words, and see that nothing is left of it."""
     processes = []
 
     def start(*words, environ=None):
         process = subprocess.Popen(
-            [*PROGRAM, "run", *map(str, words)],
+            [*program, "run", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
