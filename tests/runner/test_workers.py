@@ -76,6 +76,13 @@ def until(process, event, count=1):
     raise AssertionError(f"the program ended with {process.wait()} before it said {event}")
 
 
+def until_each(process, event, workers):
+    """Read the log until each of *workers* has logged *event*."""
+    left = set(workers)
+    while left:
+        left -= {entry["worker"] for entry in until(process, event)}
+
+
 def records(root, pattern):
     """Return what the files *pattern* of the claims hold."""
     return [json.loads(path.read_text()) for path in sorted((root / "claims").glob(pattern))]
@@ -244,20 +251,21 @@ class TestWorkers:
         assert threads == [1] * 6
 
     def test_sigterm(self, tmp_path, started):
-        """SIGTERM reaches all workers: both groups are released with a checkpoint, exit code 143, nobody is left."""
-        enqueue(tmp_path, MANIFEST, ENDLESS)
+        """SIGTERM reaches all workers: each keeps a checkpoint, releases its group and ends, exit code 143."""
+        enqueue(tmp_path, MANIFEST, [*ENDLESS, "engine.execution=loop", "engine.checkpoint_seconds=0.2"])
         process = started("--store", tmp_path, "--workers", 2)
-        entries = until(process, "training", 2)
-        time.sleep(0.5)
-        began = time.monotonic()
+        until_each(process, "checkpoint", {0, 1})
+        pids = {json.loads(path.read_text())["pid"] for path in (tmp_path / "runners").glob("*.json")}
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
+        after = [json.loads(line) for line in rest.splitlines()]
+        events = {number: [entry["event"] for entry in after if entry.get("worker") == number] for number in (0, 1)}
 
         assert process.returncode == 143
-        assert time.monotonic() - began < 8
-        assert {entry["worker"] for entry in entries} == {0, 1}
+        assert [own[own.index("group_released") - 1] for own in events.values()] == ["checkpoint"] * 2
         assert [end["kind"] for end in records(tmp_path, "*/*.end")] == ["released"] * 2
-        assert len(list((tmp_path / "work").glob("*/1/ckpt-*"))) == 2
+        assert len(pids) == 2
+        assert not any(map(is_alive, pids))
 
     @pytest.mark.slow
     def test_killed_worker(self, tmp_path, started):
