@@ -12,7 +12,7 @@ from contilab.engine.environment import EXECUTIONS, TABLE, choose
 from contilab.engine.room import FILLED, Crowded, Room
 from contilab.engine.setup import initial_members
 from contilab.hardware.memory import MIB, Free
-from contilab.spec.sections import Eval, Execution
+from contilab.spec.sections import Eval, Execution, Train
 
 LOOP = Form("loop")
 WIDE = ("mlp", {"hidden": [1500]})  # a member's state is a quarter of a MiB or so in each copy
@@ -87,6 +87,17 @@ class TestBound:
         small, large = (make.setup([make.run()], make.stream((size, size, size))) for size in (40, 4000))
 
         assert bound(small).member == bound(large).member
+
+    @pytest.mark.parametrize("model", [("convnet", {}), ("resnet18r", {}), ("resnet18r", {"norm": "batch"})])
+    def test_of_models_of_images(self, make, model):
+        """What convolutions keep of a picture counts for every sample of a batch, and an exam's for every sample of it."""
+        stream = make.stream((18, 18), test=30, shape=(1, 8, 8))
+        small, large = (make.setup([make.run(model=model, train=Train(epochs=1, batch=b))], stream) for b in (4, 8))
+        found, double = bound(small), bound(large)
+
+        assert double.member - found.member == demand_module.BACKWARD * 4 * found.closing // len(stream.test_inputs)
+        assert double.closing == found.closing
+        demand_module._sit(small)
 
     @pytest.mark.parametrize("method", list(catalog.STRATEGIES))
     def test_of_every_method(self, make, method):

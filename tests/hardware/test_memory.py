@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from contilab.hardware import peak as peak_module
-from contilab.hardware.memory import MIB, free_memory
+from contilab.hardware.memory import MIB, free_device_memory, free_memory
 from contilab.hardware.peak import PeakMemory
 
 
@@ -57,6 +57,30 @@ class TestFree:
     def test_never_negative(self, group):
         """A worker that holds more than its share may take nothing."""
         assert free_memory(1000, None, machine=MIB, **group).bytes == 0
+
+
+class TestDevice:
+    """A GPU, as far as a machine without one can tell: what torch would say is put in its place."""
+
+    @pytest.fixture(autouse=True)
+    def _torch(self, monkeypatch):
+        allocated = iter([200 * MIB] * 2)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (1000 * MIB, 8000 * MIB))
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 500 * MIB)
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: next(allocated))
+        monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _device: 700 * MIB)
+        monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _device: None)
+
+    def test_what_torch_keeps_is_free(self):
+        """The driver's free memory and what torch keeps of freed tensors may both be taken."""
+        assert free_device_memory("cuda:0").bytes == (1000 + 500 - 200) * MIB
+
+    def test_peak(self):
+        """The peak is that of tensors, beyond those that were there before."""
+        with PeakMemory("cuda:0") as memory:
+            pass
+
+        assert (memory.peak_bytes, memory.is_exact) == (500 * MIB, True)
 
 
 class TestPeak:
