@@ -32,13 +32,13 @@ class OneAtATime:
 
     def during(self, seconds: float) -> Lap:
         """Train for about *seconds*, by one step at least."""
-        begin = time.perf_counter()
+        begin, busy = time.perf_counter(), time.thread_time()
         steps = 0
         while steps == 0 or time.perf_counter() - begin < seconds:
             loss = self._step()
             steps += 1
         loss.item()  # waits for the device
-        return Lap(steps, steps * self._batch, time.perf_counter() - begin)
+        return Lap(steps, steps * self._batch, time.perf_counter() - begin, time.thread_time() - busy)
 
     def _step(self) -> torch.Tensor:
         if len(self._order) < self._batch:

@@ -11,11 +11,15 @@ from contilab.engine.setup import Setup, draws_of, initial_members, initial_memo
 
 
 class Lap(NamedTuple):
-    """Some steps of all members: *samples* summed over members, replayed ones left out."""
+    """Some steps of all members: *samples* summed over members, replayed ones left out.
+
+    *busy_seconds*: processor time of the thread that called, which other processes do not lengthen by taking turns with it.
+    """
 
     steps: int
     samples: int
     seconds: float
+    busy_seconds: float
 
     @property
     def speed(self) -> float:
@@ -24,7 +28,12 @@ class Lap(NamedTuple):
 
     def __add__(self, other: object) -> "Lap":
         assert isinstance(other, Lap)  # noqa: S101 - laps are added to laps
-        return Lap(self.steps + other.steps, self.samples + other.samples, self.seconds + other.seconds)
+        return Lap(
+            self.steps + other.steps,
+            self.samples + other.samples,
+            self.seconds + other.seconds,
+            self.busy_seconds + other.busy_seconds,
+        )
 
 
 class Pace:
@@ -50,7 +59,7 @@ class Pace:
 
     def lap(self, limit: int) -> Lap:
         """Train by one chunk of at most *limit* steps."""
-        begin = time.perf_counter()
+        begin, busy = time.perf_counter(), time.thread_time()
         chunk = self._stage.schedule.chunk(self._step, max(1, min(BLOCK, limit)))
         draws = self._drawn(chunk)
         self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, draws)
@@ -58,7 +67,8 @@ class Pace:
         self._step = (self._step + chunk.count) % self._stage.schedule.steps
         seconds = time.perf_counter() - begin
         self._step_seconds = seconds / chunk.count
-        return Lap(chunk.count, len(self._setup.runs) * chunk.count * chunk.batch, seconds)
+        samples = len(self._setup.runs) * chunk.count * chunk.batch
+        return Lap(chunk.count, samples, seconds, time.thread_time() - busy)
 
     def _drawn(self, chunk: Chunk) -> Draw:
         if self._kept is None:

@@ -3,6 +3,9 @@
 Each form takes a step with one member, which loads libraries, and two with all of them: what the first of these sets up can
 take longer than a hundred steps, and tells nothing of them. Then it has its share of the time. The two fastest so far stay
 alive and go on in turns, so that what other processes do meanwhile slows both down. No more than three are ever in memory.
+
+One thread on a processor is measured by its own processor time: two more processes on the same cores would otherwise decide
+which of two forms looks faster, by when the system lets each of them run.
 """
 
 import time
@@ -33,10 +36,11 @@ class _Tried(NamedTuple):
     form: Form
     pace: Pace
     laps: list[Lap]
+    is_alone: bool  # one thread does everything
 
     @property
     def speed(self) -> float:
-        speeds = sorted(lap.speed for lap in self.laps)
+        speeds = sorted(lap.samples / (lap.busy_seconds if self.is_alone else lap.seconds) for lap in self.laps)
         return speeds[len(speeds) // 2]
 
 
@@ -81,7 +85,8 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         Pace(setup._replace(runs=setup.runs[:1]), table.maker(form), members[:1]).lap(1)  # vmap loads libraries for 2 s
         pace = Pace(setup, table.maker(form), members)
         pace.lap(1)
-        return _Tried(form, pace, [pace.lap(1)])
+        is_alone = setup.device.type == "cpu" and torch.get_num_threads() == 1
+        return _Tried(form, pace, [pace.lap(1)], is_alone)
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
 

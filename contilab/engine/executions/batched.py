@@ -67,7 +67,7 @@ class _Trainer:
         """Move *members* by the steps of *draws*, tensors [S, E, ...], and return their losses [S, E]."""
         folding = folding_of(self.learner, members, lesson, draws) if self.learner.model.chain else None
         steps = _Steps(self, members, lesson, draws)
-        return torch.stack(steps.by_gradients(unbind(draws)) if folding is None else steps.by_folding(folding))
+        return steps.by_gradients(unbind(draws)) if folding is None else steps.by_folding(folding)
 
 
 class _Steps:
@@ -82,44 +82,41 @@ class _Steps:
         self._is_still = not (trainer.learner.strategy.keeps_logits or trainer.learner.strategy.teacher)
         self._state = Changing(members.strategy, {}, None)
         self._references = references_of(lesson, draws)
+        self._no_loss = members.stored.new_zeros(len(members.stored))  # losses are worked out for all steps, at the end
 
-    def by_folding(self, folding: Folding) -> list[Tensor]:
-        """Return the losses [E] of steps whose gradients are part of the update."""
-        members, losses = self._members, []
+    def by_folding(self, folding: Folding) -> Tensor:
+        """Return the losses [S, E] of steps whose gradients are part of the update."""
+        members = self._members
         layered = Layered(self._learner.model, members.params, len(self._lines[0].samples) // len(members.stored))
         for step, line in enumerate(self._lines):
             x = self._gathered(line.samples, line.views)
             logits = layered.forward(x)
-            d, loss = self._judges(step, logits, self._changing(line, x))
-            layered.descend(d, folding)
+            layered.descend(self._judges(step, logits, self._changing(line, x)), folding)
             for slots in line.keep:
                 _store(members.stored, slots, logits[:, : self._current])
-            losses.append(loss)
-        return losses
+        return self._judges.losses()
 
-    def by_gradients(self, draws: list[Draw]) -> list[Tensor]:
-        """Return the losses [E] of steps whose gradients go through the second half of the step."""
-        gradients, losses = gradients_of(self._learner.model, self._members.params), []
+    def by_gradients(self, draws: list[Draw]) -> Tensor:
+        """Return the losses [S, E] of steps whose gradients go through the second half of the step."""
+        gradients, penalties = gradients_of(self._learner.model, self._members.params), []
         judges = None if self._references is None else self._trainer.reference_head.judges(self._references.targets)
         for step, (line, draw) in enumerate(zip(self._lines, draws, strict=True)):
             # References first: gradients last until the next ones only.
             references = self._reference_gradients(step, gradients, self._references, judges)
             learned = self._learned(step, line, gradients)._replace(references=references)
-            _, penalty = self._trainer.move(self._lesson, self._members, learned, draw)
-            losses.append(learned.loss + penalty)
-        return losses
+            penalties.append(self._trainer.move(self._lesson, self._members, learned, draw)[1])
+        return self._judges.losses() + torch.stack(penalties)
 
     def _learned(self, step: int, line: Line, gradients: Gradients) -> Learned:
         x = self._gathered(line.samples, line.views)
         found: dict[str, Tensor] = {}
 
         def judge(logits: Tensor) -> Tensor:
-            d, found["loss"] = self._judges(step, logits, self._changing(line, x))
             found["logits"] = logits[:, : self._current if self._learner.strategy.keeps_logits else 0]
-            return d
+            return self._judges(step, logits, self._changing(line, x))
 
         grads = gradients(self._members.params, x, judge)
-        return Learned(grads, found["loss"], found["logits"], {})
+        return Learned(grads, self._no_loss, found["logits"], {})
 
     def _reference_gradients(
         self, step: int, gradients: Gradients, references: References | None, judges: Judges | None
@@ -161,7 +158,7 @@ def _as_it_is(function: Flat) -> Flat:
 
 
 def _judged(judges: Judges, place: int, logits: Tensor) -> Tensor:
-    return judges(place, logits, Changing((), {}, None))[0]
+    return judges(place, logits, Changing((), {}, None))
 
 
 def _mean_cross_entropy(_state: Any, batches: Mapping[str, Batch]) -> Tensor:

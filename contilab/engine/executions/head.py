@@ -80,18 +80,30 @@ class Judges:
         steady, self._tree = pytree.tree_flatten(targets)
         # Contiguous: as draws come, their strides depend on the number of steps, and each would have a recording of its own.
         self._steady: list[Tensor] = [value.contiguous() for value in steady]
-        self._values: list[tuple[Tensor, ...]] = []
+        self._before: tuple[Tensor, ...] = ()  # of all steps, [S, ...]
+        self._values: list[tuple[Tensor, ...]] = []  # the same by step
         self._run: Flat | None = None
+        self._late: Callable[..., Tensor] | None = None
+        self._carried: list[list[Tensor]] = []  # by step, what its loss comes from
         self._changing: Changing | None = None
         self._leaves: list[Tensor] = []
 
-    def __call__(self, step: int, logits: Tensor, changing: Changing) -> tuple[Tensor, Tensor]:
-        """Return the gradients of *logits* [E, B, C] in *step*, and the losses [E]."""
+    def __call__(self, step: int, logits: Tensor, changing: Changing) -> Tensor:
+        """Return the gradients of *logits* [E, B, C] in *step*."""
         if changing is not self._changing:
             self._take(logits, changing)
         assert self._run is not None  # noqa: S101 - it was begun
-        gradient, loss = self._run(logits, *self._leaves, *self._values[step])
-        return gradient, loss
+        gradient, *carried = self._run(logits, *self._leaves, *self._values[step])
+        self._carried.append(carried)
+        return gradient
+
+    def losses(self) -> Tensor:
+        """Return the losses [S, E] of all steps judged since the last call, each in its turn."""
+        assert self._late is not None  # noqa: S101 - it was begun
+        carried = [torch.stack(parts) for parts in zip(*self._carried, strict=True)]
+        self._carried = []
+        found: Tensor = torch.func.vmap(self._late)(*carried, *self._before)
+        return found
 
     def _take(self, logits: Tensor, changing: Changing) -> None:
         leaves, tree = pytree.tree_flatten(changing)
@@ -108,8 +120,8 @@ class Judges:
         first = [value[0] for value in self._steady]
         recording = self._head.recording((tree, self._tree, *absent), torch.func.vmap(flat), moving, first)
         # One more axis in front, that of steps, and the same operations.
-        values = torch.func.vmap(recording.steady)(*self._steady) if recording.border else ()
+        self._before = torch.func.vmap(recording.steady)(*self._steady) if recording.border else ()
         # Contiguous once more, since vmap may put the axis of steps anywhere.
-        parts = [[part.contiguous() for part in value.unbind()] for value in values]
+        parts = [[part.contiguous() for part in value.unbind()] for value in self._before]
         self._values = list(zip(*parts, strict=True)) or [()] * len(self._steady[0])
-        self._run = recording.each
+        self._run, self._late = recording.each, recording.late
