@@ -12,8 +12,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
+from contilab.engine.recording.features import MOST
 from contilab.engine.recording.landscape import PLACES, landscape_bytes
 from contilab.engine.recording.moments import moments
+from contilab.engine.recording.representation import features_bytes
 from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
@@ -144,11 +146,12 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
         flops=model.flops * (3 * (samples + importance) + taught),  # a backward pass costs two forward passes
         flops_per_sample=3 * model.flops,
         features=math.prod(source.input_shape),
-        # Parameters, gradients, updated parameters; of a landscape those that are kept, and the gradients of all tasks.
+        # Parameters, gradients, updated parameters; of a landscape those that are kept, and gradients of all tasks; features.
         member_bytes=3 * FLOAT_BYTES * numbers
         + states
         + 8 * slots
-        + 2 * _landscape_bytes(run, strategy, FLOAT_BYTES * numbers),
+        + 2 * _landscape_bytes(run, strategy, FLOAT_BYTES * numbers)
+        + _features_bytes(run, source, strategy, model),
         shared_bytes=source.value_bytes * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
@@ -213,6 +216,16 @@ def _landscape_bytes(run: Run, strategy: Strategy, params_bytes: int) -> int:
     """Return the bytes of the parameters after all tasks, as far as a run keeps them while it is trained."""
     is_measured = run.eval.tier == "full" and strategy.stages != "joint" and run.benchmark.tasks > 1
     return landscape_bytes(run.benchmark.tasks, params_bytes) if is_measured else 0
+
+
+def _features_bytes(run: Run, source: Source, strategy: Strategy, model: Model) -> int:
+    """Return the bytes of what features and parameters are compared with while a run is trained, see `Representation`."""
+    if run.eval.tier == "core" or strategy.stages == "joint":
+        return 0
+    numbers = sum(math.prod(one.shape) for one in model.table.values())
+    width = next((one.shape[1] for one in reversed(model.table.values()) if len(one.shape) == 2), 0)  # the inputs of the head
+    tasks = run.benchmark.tasks
+    return FLOAT_BYTES * numbers + features_bytes([min(MOST, source.test_samples // tasks)] * tasks, width)
 
 
 def _lines_bytes(run: Run, strategy: Strategy) -> int:

@@ -265,7 +265,7 @@ class TestPortrait:
 
     def test_features_that_are_too_many_are_not_kept(self, make, monkeypatch):
         """Beyond the bound there is no similarity, and everything else."""
-        monkeypatch.setattr(subject, "MOST_BYTES", 100)
+        monkeypatch.setattr(representation, "MOST_BYTES", 100)
         [outcome] = make.outcomes([extended(make.run(3))])
 
         assert values(outcome)["cka_final"] == Absent("the features of so many tasks are not kept")

@@ -98,6 +98,12 @@ class TestEstimate:
 
         assert kept.disk_bytes - left_out.disk_bytes == 2 * 4 * PARAMETERS
 
+    def test_features(self) -> None:
+        """With the tier extended a member keeps earlier parameters, and 400 features of 1,000 samples of five tasks."""
+        core, extended = _estimate(), _estimate("eval.tier=extended")
+
+        assert extended.memory_bytes - core.memory_bytes == 4 * PARAMETERS + 5 * 4 * 1000 * 400
+
     def test_landscape(self) -> None:
         """With everything recorded, parameters and gradients of five tasks take their room, and their cosines on the disk."""
         extended, full = _estimate("eval.tier=extended"), _estimate("eval.tier=full")

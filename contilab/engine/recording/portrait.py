@@ -19,7 +19,7 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, initial_params
 from contilab.engine.recording.activity import features_and_activity
 from contilab.engine.recording.features import Samples, features_of, samples_of
-from contilab.engine.recording.representation import MOST_BYTES, Portrait, Representation, has_representation
+from contilab.engine.recording.representation import Portrait, Representation, features_bytes, has_representation
 from contilab.engine.setup import Setup, resting
 from contilab.metrics.contract import Missing
 from contilab.metrics.representation import dormant_share, effective_rank, linear_cka, ridge_probe
@@ -52,7 +52,8 @@ def _portrait(
     forward = partial(resting(setup, member).learner.model.forward, member.params, {})
     features, activity = features_and_activity(forward, stream.test_inputs, samples.mixed, look)
     is_last = stage.task == len(setup.stages) - 1
-    is_compared = len(setup.stages) == len(stream.tasks) and _fits(samples.tested, features.shape[1])
+    sizes = [len(part) for part in samples.tested]
+    is_compared = len(setup.stages) == len(stream.tasks) and features_bytes(sizes, features.shape[1]) > 0
     probe, cka, kept = [], [], None
     for task, (train, test) in enumerate(zip(samples.learned, samples.tested, strict=True)):
         seen = features_of(forward, stream.train_inputs, train, look)
@@ -72,11 +73,6 @@ def _portrait(
         features=kept,
         params=None if is_last else {name: value.detach().to("cpu", copy=True) for name, value in member.params.items()},
     )
-
-
-def _fits(tested: Sequence[Tensor], width: int) -> bool:
-    """Tell whether the features of the *tested* samples of all tasks, *width* of each, are few enough to be kept."""
-    return 4 * sum(len(one) * min(len(one), width) for one in tested) <= MOST_BYTES
 
 
 def _defined(formula: Callable[..., float], *values: Any) -> float:

@@ -9,7 +9,7 @@ kept, and there is no similarity.
 Shapes: S stages, T tasks, L hidden layers, N samples, F features.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -94,6 +94,16 @@ def expected_representation(facts: Mapping[str, Any], params: Params) -> dict[st
     found = {f"{PREFIX}features.{task}": torch.empty(shape, device="meta") for task, shape in shapes}
     before = params if facts["has_before"] else {}
     return found | {f"{PREFIX}before.{name}": value for name, value in before.items()}
+
+
+def features_bytes(samples: Sequence[int], width: int) -> int:
+    """Return how many bytes are kept of *width* features of the *samples* of each task; 0 where those of all are too many.
+
+    >>> features_bytes([1000] * 5, 400), features_bytes([10], 4000), features_bytes([1000] * 100, 400)
+    (8000000, 400, 0)
+    """
+    found = 4 * sum(count * min(count, width) for count in samples)
+    return found if found <= MOST_BYTES else 0
 
 
 def has_representation(setup: Setup) -> bool:
