@@ -12,7 +12,8 @@ from contilab.hardware.neighbours import Neighbours
 from contilab.hardware.profile import Answer, Profiles, Rate, Shape
 
 # A form that computes otherwise than plain fp32 must win by this much: near a tie the plainer one is chosen everywhere.
-MARGINS = {"compile": 1.05, "precision": 1.2}  # chosen: repetitions on a quiet machine differ by 1 to 3 %, on a busy one by 10
+# Chosen: repetitions on a quiet machine differ by 1 to 3 %, and no choice may cost a tenth of the speed.
+MARGINS = {"compile": 1.05, "precision": 1.1}
 
 Trial = Callable[[Sequence[Form]], tuple[Rate, ...]]  # of eager forms; empty where it is not worth its time
 
