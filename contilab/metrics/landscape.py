@@ -154,7 +154,7 @@ PPL_RETENTION = _metric(
     "ppl_retention",
     lambda e: (ppl := measured(e, "perplexity", "extended"))[0] / ppl[-1],
     "perplexity before training divided by that at the end",
-    needs=("language_model",),
+    needs=("language_model", "tensors"),  # the last says that a matrix alone does not do
     tier="extended",
     unit="ratio",
     higher_is_better=True,
