@@ -1,7 +1,10 @@
 """All figures of a report, by the anchor of the section they belong to; matplotlib is needed."""
 
+from contilab.report.benchmark import Benchmark
 from contilab.report.figures.svg import Drawing
 from contilab.report.page import Page, Section
+
+MOST = 24  # variants that can still be told apart in one figure, chosen; 100 of them also take longer to draw than all the rest
 
 
 def drawings(page: Page) -> dict[str, list[Drawing]]:
@@ -23,6 +26,16 @@ def _section(section: Section) -> list[Drawing]:
     from contilab.report.figures.sweep import sweep
 
     makers = (("curves", curves), ("stream", stream), ("bars", bars), ("cost", cost), ("matrices", heatmaps))
-    drawn = [make(f"{section.anchor}-{name}", section.benchmark) for name, make in makers]
-    drawn.append(sweep(f"{section.anchor}-sweep", section.choices))
-    return [drawing for drawing in drawn if drawing]
+    shown = _readable(section)
+    note = "" if shown is section.benchmark else " Of the variants of each method only the one that was chosen is shown."
+    drawn = [make(f"{section.anchor}-{name}", shown) for name, make in makers]
+    noted = [drawing._replace(caption=drawing.caption + note) for drawing in drawn if drawing]
+    grid = sweep(f"{section.anchor}-sweep", section.choices)
+    return [*noted, grid] if grid else noted
+
+
+def _readable(section: Section) -> Benchmark:
+    """Return the benchmark of *section*, of too many variants only those that enter comparisons."""
+    candidates = tuple(variant for choice in section.choices for variant in choice.candidates)
+    has_too_many = len(section.benchmark.variants) > MOST and len(candidates) < len(section.benchmark.variants)
+    return section.benchmark._replace(variants=candidates) if has_too_many else section.benchmark

@@ -1,0 +1,48 @@
+"""Which variants the figures of a section show."""
+
+import pytest
+
+from contilab.report import drawings as drawings_module
+from contilab.report.drawings import drawings
+from contilab.report.write import report_of
+
+NOTE = "Of the variants of each method only the one that was chosen is shown."
+
+
+@pytest.fixture(scope="module")
+def made(new_study):
+    """The report of naive and of four strengths of ewc, of which the largest is best on validation samples."""
+    cells = [("p", "ewc", [0, 1], {"strength": strength}, "task") for strength in (1.0, 2.0, 3.0, 4.0)]
+    return report_of(new_study([("p", "naive", [0, 1], {}, "task"), *cells]), "tiny")[1]
+
+
+def drawn(made, name):
+    """Return the figure *name* of the only section."""
+    return next(one for one in drawings(made)[made.sections[0].anchor] if one.key.endswith(f"-{name}"))
+
+
+class TestVariants:
+    """A figure of a large sweep."""
+
+    def test_of_too_many_the_chosen_ones_are_shown(self, made, monkeypatch):
+        """Where they cannot be told apart, each method is drawn with its chosen variant, and the caption says so."""
+        monkeypatch.setattr(drawings_module, "MOST", 4)
+        bars = drawn(made, "bars")
+
+        assert bars.alt.count("ewc") == 1
+        assert "ewc strength=4.0: acc" in bars.alt
+        assert bars.caption.endswith(NOTE)
+
+    def test_the_grid_shows_them_all(self, made, monkeypatch):
+        """The figure of the sweep is about the variants, and has each."""
+        few = drawn(made, "sweep")
+        monkeypatch.setattr(drawings_module, "MOST", 4)
+
+        assert drawn(made, "sweep") == few
+
+    def test_few_are_all_shown(self, made):
+        """As many as can be told apart are drawn."""
+        bars = drawn(made, "bars")
+
+        assert bars.alt.count("ewc") == 4
+        assert NOTE not in bars.caption
