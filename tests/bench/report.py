@@ -1,7 +1,8 @@
 """How long the report of a large study takes: 500 runs of Split MNIST's size are made up, published, and reported.
 
     python tests/bench/report.py                             # 10 methods x 50 seeds, core tier
-    python tests/bench/report.py --tier extended --seeds 100
+    python tests/bench/report.py --tier extended
+    python tests/bench/report.py --points 10 --seeds 5       # ten learning rates of each method
     python tests/bench/report.py --store DIR --top 25        # keeps or finds the study there, and says where the time goes
 
 `contilab report` has ten seconds for 500 runs. The results are written by the functions that a runner publishes with: records,
@@ -14,6 +15,7 @@ import pstats
 import sys
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -39,13 +41,13 @@ LEVELS |= {"agem": 0.3, "er": 0.85, "derpp": 0.88, "gem": 0.8, "icarl": 0.83}
 CIRCUMSTANCES = {"device": "cpu", "precision": "fp32", "compile": "off", "execution": "batched", "threads": "1"}
 
 
-def run_of(method: str, seed: int, tier: Tier) -> Run:
+def run_of(method: str, seed: int, tier: Tier, rate: float) -> Run:
     """Return a run as `plan` makes it."""
     return Run(
         benchmark=Benchmark(name="split_mnist", scenario="class", tasks=TASKS),
         data=Data(name="mnist", digest="0" * 64),
         model=Plugin(name="mlp", settings={"hidden": [400, 400]}),
-        optim=Plugin(name="sgd", settings={"lr": 0.1}),
+        optim=Plugin(name="sgd", settings={"lr": rate}),
         train=Train(epochs=1, batch=32),
         method=Plugin(name=method, settings={}),
         memory=Memory(total=500) if LEVELS[method] > 0.25 and method != "joint" else None,
@@ -80,7 +82,7 @@ def stream(rng: np.random.Generator, matrix: np.ndarray) -> dict[str, np.ndarray
 
 def outcome(run: Run) -> Outcome:
     """Return what training *run* could have left."""
-    rng = np.random.default_rng([run.seed, list(LEVELS).index(run.method.name)])
+    rng = np.random.default_rng(int(run.rid[:12], 16))
     stages = 1 if run.method.name == "joint" else TASKS
     age = np.arange(TASKS - stages, TASKS)[:, None] - np.arange(TASKS)  # [S, T], below 0 what is not learned yet
     matrix = np.clip(0.98 - (0.98 - LEVELS[run.method.name]) * np.clip(age, 0, 1) + rng.normal(0, 0.01, age.shape), 0, 1)
@@ -108,14 +110,22 @@ def outcome(run: Run) -> Outcome:
     return Outcome(run.rid, record, {**answers(rng, matrix), **recorded}, parameters)
 
 
-def make(root: Path, seeds: int, tier: Tier) -> None:
-    """Plan the study and publish a result for each of its runs."""
+def make(root: Path, seeds: int, tier: Tier, points: int) -> None:
+    """Plan the study, each method with *points* learning rates, and publish a result for each of its runs."""
     store = create_store(root)
     cells, runs = list[Cell](), list[Run]()
-    for method in LEVELS:
-        own = {seed: run_of(method, seed, tier) for seed in range(seeds)}
+    for method, point in product(LEVELS, range(points)):
+        rate = 0.1 / (point + 1)
+        own = {seed: run_of(method, seed, tier, rate) for seed in range(seeds)}
         place = {"preset": "split_mnist_class", "benchmark": "split_mnist", "scenario": "class", "method": method}
-        cells.append(Cell(**place, sweep={}, execution=Execution(), runs={seed: run.rid for seed, run in own.items()}))
+        cells.append(
+            Cell(
+                **place,
+                sweep={"optim.lr": rate} if points > 1 else {},
+                execution=Execution(),
+                runs={seed: run.rid for seed, run in own.items()},
+            )
+        )
         runs += own.values()
     store.add_runs(runs)
     store.add_study(Study(name=NAME, manifest=f'name = "{NAME}"\n', values=(), cells=tuple(cells)))
@@ -135,13 +145,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--tier", default="core", choices=("core", "extended"))
+    parser.add_argument("--points", type=int, default=1)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--top", type=int, default=0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         root = asked.store or Path(scratch) / "store"
         if not (root / "studies" / NAME).is_dir():
-            make(root, asked.seeds, asked.tier)
+            make(root, asked.seeds, asked.tier, asked.points)
         profile, used, began = cProfile.Profile(), time.process_time(), time.perf_counter()
         if asked.top:
             profile.enable()
