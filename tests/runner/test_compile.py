@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 import torch
@@ -89,12 +88,11 @@ class TestEnvironment:
     @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
     @pytest.mark.timeout(300)
     @pytest.mark.parametrize("is_broken", [False, True])
-    def test_a_real_compiler(self, root, tmp_path, is_broken):
+    def test_a_real_compiler(self, root, tmp_path, program, is_broken):
         """The seconds of compiling stand there; a compiler that cannot be started is no failure either."""
         own = {"CXX": str(tmp_path / "none")} if is_broken else {}
-        program = [sys.executable, "-c", "from contilab.cli.main import main; main()", "run", "--workers", "1", "--store", root]
         done = subprocess.run(
-            program,
+            [*program, "run", "--workers", "1", "--store", root],
             env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1", **own},
             capture_output=True,
             text=True,
