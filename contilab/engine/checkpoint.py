@@ -98,6 +98,23 @@ def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
 
     Raises CheckpointMismatch if the files are not one whole snapshot of these runs, or do not fit this model, method or data.
     """
+    try:
+        return _standing(setup, files)
+    except (LookupError, TypeError, ValueError) as error:  # whole it is, but its writer may have noted other things
+        problem = f"it was not written as this version reads it: {type(error).__name__}: {error}"
+        raise _mismatch(STATE, problem) from error
+
+
+def circumstances_of(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what a snapshot was trained with: execution, precision, compile, device, threads, members, torch.
+
+    Raises CheckpointMismatch if its state cannot be read.
+    """
+    found: dict[str, Any] = _state(files)["circumstances"]
+    return found
+
+
+def _standing(setup: Setup, files: Mapping[str, bytes]) -> Standing:
     state = _state(files)
     _require(state, files, [run.rid for run in setup.runs])
     if state["task"] > len(setup.stages):
@@ -116,15 +133,6 @@ def unpack(setup: Setup, files: Mapping[str, bytes]) -> Standing:
     part = Part(state["step"], torch.stack(losses, 1).numpy() if state["step"] else None, state["stage_seconds"])
     clock = Stopwatch(state["seconds"], state["seconds_recording"], state["steps_per_second"])
     return Standing(state["task"], part, members, Memories(setup.plan, empty.pool, entries), diaries, clock)
-
-
-def circumstances_of(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return what a snapshot was trained with: execution, precision, compile, device, threads, members, torch.
-
-    Raises CheckpointMismatch if its state cannot be read.
-    """
-    found: dict[str, Any] = _state(files)["circumstances"]
-    return found
 
 
 def _state(files: Mapping[str, bytes]) -> dict[str, Any]:

@@ -273,6 +273,22 @@ class TestRefused:
             "safetensors" in case.refusal(with_state(files, lambda state: state["sha256"].update({case.name: digest}))).problem
         )
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda state: state["diaries"].popitem(),
+            lambda state: next(iter(state["diaries"].values())).clear(),
+            lambda state: state.pop("seconds"),
+            lambda state: state.update(task="first"),
+        ],
+    )
+    def test_notes_of_another_version(self, case, change):
+        """A whole snapshot of a version that noted other things under the same format is refused, and fails no training."""
+        fault = case.refusal(with_state(case.files, change))
+
+        assert fault.place == f"checkpoint, {STATE}"
+        assert fault.problem.startswith("it was not written as this version reads it: ")
+
     def test_another_format(self, case):
         """A snapshot of a later version says which one."""
         fault = case.refusal(with_state(case.files, lambda state: state.update(format="contilab.snapshot/5")))
