@@ -19,6 +19,7 @@ from contilab.engine.importance import Samples, importance
 from contilab.engine.judge import judge_of
 from contilab.engine.memory.entries import Entries
 from contilab.engine.memory.memories import Memories
+from contilab.engine.pools import gathered
 from contilab.engine.setup import Setup, resting
 from contilab.engine.stage import Session
 from contilab.engine.step import Lesson
@@ -77,7 +78,7 @@ def _importance(setup: Setup, stage: Stage, run: Run, params: Params, request: I
     index = torch.from_numpy(learned[order[:count]]).to(setup.device)
     lesson = setup.lesson(stage)
     samples = Samples(
-        lesson.inputs[index],
+        gathered(lesson.inputs, index),
         lesson.rows[index],
         _masks(setup, stage, run, lesson, index),
         torch.from_numpy(uniform).to(setup.device, setup.dtype),

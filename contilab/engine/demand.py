@@ -143,7 +143,7 @@ def _sit(setup: Setup) -> object:
     """Answer as many samples of an exam as are measured."""
     [member] = initial_members(setup)
     with torch.no_grad():
-        return setup.learner.model.forward(member.params, {}, setup.stream.test_inputs[:EXAM]).logits
+        return setup.learner.model.forward(member.params, {}, setup.stream.test_inputs[:EXAM].to(setup.device)).logits
 
 
 def _importance(setup: Setup, state: int, a_sample: int) -> int:
@@ -163,7 +163,7 @@ def _exam_samples(setup: Setup) -> int:
 
 def _passed(setup: Setup, params: Params) -> tuple[int, int]:
     """Return the bytes of one input and of all that a forward pass of it keeps for the backward pass; and its features."""
-    x = setup.stream.train_inputs[:LOOKED_AT].clone()  # a view would be taken for all that it is a view of
+    x = setup.stream.train_inputs[:LOOKED_AT].to(setup.device, copy=True)  # a view would be taken for all that it is a view of
     leaves = {name: value.detach().requires_grad_() for name, value in params.items()}
     kept = {value.untyped_storage().data_ptr(): 0 for value in leaves.values()}
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from contilab.data.contract import Stream
 from contilab.engine.masks import evaluation_mask, select
+from contilab.engine.pools import gathered
 from contilab.spec.sections import Benchmark
 from contilab.strategies.contract import MASKED
 
@@ -121,7 +122,7 @@ def scores_of(judge: Judge, exam: Exam, look: Callable[[], None] = not_at_all) -
     with torch.no_grad():
         for part in torch.split(exam.samples, BATCH):
             look()
-            scores.append(judge.score(exam.inputs[part]))
+            scores.append(judge.score(gathered(exam.inputs, part)))
     return torch.cat(scores)
 
 

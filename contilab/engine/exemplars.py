@@ -19,6 +19,7 @@ from contilab.engine.evaluate import BATCH
 from contilab.engine.memory.entries import Entries, Integers
 from contilab.engine.memory.herding import herd
 from contilab.engine.memory.occupancy import counts, herding_quotas
+from contilab.engine.pools import gathered
 from contilab.engine.setup import Setup
 from contilab.models.contract import Params
 
@@ -38,7 +39,7 @@ def features_of(setup: Setup, params: Params, samples: Integers, look: Look) -> 
     with torch.no_grad():
         for part in torch.split(torch.from_numpy(np.ascontiguousarray(samples)).to(setup.device), BATCH):
             look()
-            found.append(setup.learner.model.forward(params, {}, setup.stream.train_inputs[part]).features)
+            found.append(setup.learner.model.forward(params, {}, gathered(setup.stream.train_inputs, part)).features)
     return torch.cat(found)
 
 

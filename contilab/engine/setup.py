@@ -19,8 +19,10 @@ from contilab.engine.memory.memories import Memories, Pool
 from contilab.engine.memory.plan import MemoryPlan
 from contilab.engine.mixture import Mixture
 from contilab.engine.normalised import normalised
+from contilab.engine.pools import place_of, pool_bytes
 from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
+from contilab.hardware.device import Choice
 from contilab.models.contract import Forward, Params
 from contilab.spec.fields import values_per_member
 from contilab.spec.run import Run
@@ -33,13 +35,14 @@ class Setup(NamedTuple):
 
     runs: tuple[Run, ...]
     learner: Learner
-    stream: Stream  # tensors on *device*, inputs in *dtype*, or as they are stored if there is a normalisation
+    stream: Stream  # tensors on *device*, inputs where *place* says, in *dtype*, or as stored if there is a normalisation
     plan: MemoryPlan
     stages: tuple[Stage, ...]
     device: torch.device
     dtype: torch.dtype
     augmentation: Augmentation
     mixture: Mixture | None = None  # of a stream whose tasks mix
+    place: Choice = Choice("device", "asked for")  # where inputs lie: there, or on the host
 
     @property
     def masks_seen(self) -> bool:
@@ -70,7 +73,7 @@ class Setup(NamedTuple):
         """Return what all members share while *stage* is trained."""
         table = masks.training_masks(self.shared.benchmark, self.rows, self.stream.head_rows, last=self.last_task(stage))
         pool = (self.stream.train_inputs, self.stream.train_rows, self.stream.train_tasks)
-        return Lesson(*pool, table.to(self.device), stage.task)
+        return Lesson(*pool, table.to(self.device), stage.task, is_on_host=self.place.value == "host")
 
 
 def source_of(run: Run) -> Source:
@@ -93,9 +96,18 @@ def _optim(run: Run, strategy: Strategy) -> Plugin:
 
 
 def prepare(
-    runs: Sequence[Run], learner: Learner, stream: Stream, *, device: torch.device, dtype: torch.dtype = torch.float32
+    runs: Sequence[Run],
+    learner: Learner,
+    stream: Stream,
+    *,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    data_on_device: str = "device",
 ) -> Setup:
-    """Return the setup of *runs*; moves the *stream* to the device. Raises InputError if its inputs cannot be augmented."""
+    """Return the setup of *runs*; moves the *stream* to the device, its inputs where *data_on_device* says.
+
+    Raises InputError if its inputs cannot be augmented.
+    """
     run, shape = runs[0], tuple(stream.train_inputs.shape[1:])
     plan = _memory_plan(run, learner, stream)
     views = augmentation(run.train.augment, shape)
@@ -105,7 +117,9 @@ def prepare(
         stream = blurred(stream, run.benchmark.blurry_share, digest=run.data.digest)
     planned = stages(run.train, stream, learner.strategy, plan)
     mixture = _mixture(run, stream, planned)
-    return Setup(tuple(runs), learner, _moved(stream, device, dtype), plan, planned, device, dtype, views, mixture)
+    place = place_of(data_on_device, pool_bytes(stream, dtype), device)
+    moved = _moved(stream, device, dtype, inputs_on=device if place.value == "device" else torch.device("cpu"))
+    return Setup(tuple(runs), learner, moved, plan, planned, device, dtype, views, mixture, place)
 
 
 def _mixture(run: Run, stream: Stream, planned: Sequence[Stage]) -> Mixture | None:
@@ -198,13 +212,13 @@ def _memory_plan(run: Run, learner: Learner, stream: Stream) -> MemoryPlan:
     )
 
 
-def _moved(stream: Stream, device: torch.device, dtype: torch.dtype) -> Stream:
+def _moved(stream: Stream, device: torch.device, dtype: torch.dtype, *, inputs_on: torch.device) -> Stream:
     inputs = dtype if stream.normalisation is None else stream.train_inputs.dtype
     return stream._replace(
-        train_inputs=stream.train_inputs.to(device, inputs),
+        train_inputs=stream.train_inputs.to(inputs_on, inputs),
         train_rows=stream.train_rows.to(device),
         train_tasks=stream.train_tasks.to(device),
-        test_inputs=stream.test_inputs.to(device, inputs),
+        test_inputs=stream.test_inputs.to(inputs_on, inputs),
         test_rows=stream.test_rows.to(device),
         tasks=tuple(
             task._replace(train=task.train.to(device), validation=task.validation.to(device), test=task.test.to(device))

@@ -38,6 +38,7 @@ class Lesson(NamedTuple):
     tasks: Tensor  # [N] int64
     masks: Tensor  # [T, C] bool
     stage: int = 0
+    is_on_host: bool = False  # the inputs, whatever device trains: see `pools`
 
 
 class Learner(NamedTuple):

@@ -51,11 +51,12 @@ def train(
     source = source_of(runs[0])
     learner = learner_of(runs[0], source)
     device = choose_device(execution.device).value  # before the data are loaded: it may be refused
-    setup = prepare(runs, learner, source.load(), device=torch.device(device))
+    setup = prepare(runs, learner, source.load(), device=torch.device(device), data_on_device=execution.data_on_device)
     choices = choose(runs, execution, learner, profiles=profiles, setup=setup, room=room)
     for warning in choices.warnings:
         watch.log("not_as_asked", level="warning", reason=warning)
-    watch.log("training", members=len(runs), execution=choices.execution.value, device=choices.device.value)
+    facts = {"execution": choices.execution.value, "device": choices.device.value, "data_on": setup.place.value}
+    watch.log("training", members=len(runs), **facts, data_reason=setup.place.reason)
     named = circumstances(choices, len(runs))
     return train_group(setup, choices.make, watch, resume=resume, named=named)
 

@@ -148,6 +148,10 @@ class Execution:
     max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
     threads: Annotated[Annotated[int, Ge(1), Le(1024)] | Literal["auto"], Doc("threads of the process")] = "auto"
     device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"
+    data_on_device: Annotated[
+        Literal["auto", "device", "host"],
+        Doc("where the data lie; on the host they are brought batch by batch, auto if too large"),
+    ] = "auto"
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between two checkpoints; one more at the end of each task")] = 60.0
 
 

@@ -238,3 +238,15 @@ class TestTrain:
         assert [outcome.rid for outcome in found] == [run.rid for run in runs]
         assert all(len(outcome.record.accuracy) == 3 for outcome in found)
         assert [event for event, _ in events] == ["training"] + ["task_end"] * 3
+
+    @pytest.mark.parametrize(("asked", "place"), [("auto", "device"), ("host", "host")])
+    def test_where_the_data_lie(self, make, asked, place):
+        """On a processor `auto` leaves them where they are; asked for, steps are fed from the host. The log says which."""
+        benchmark = Benchmark(name="synthetic", scenario="class", tasks=2, train_per_task=40, test_per_task=20)
+        data = catalog.entry("benchmark", "synthetic").make(benchmark).data
+        run = dataclasses.replace(make.run(0), benchmark=benchmark, data=data)
+        events = []
+        watch = silent()._replace(log=lambda event, **facts: events.append((event, facts)))
+        subject.train([run], Execution(device="cpu", data_on_device=asked), watch)
+
+        assert events[0][1]["data_on"] == place

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from contilab.engine.executions.contract import Execution, MakeExecution
+from contilab.engine.pools import carrying
 from contilab.engine.step import Learner
 from contilab.hardware.profile import Rate
 from contilab.models.contract import Forward, Model, Params
@@ -39,7 +40,7 @@ class Table(NamedTuple):
         make = (self.compiled if form.compile == "on" else self.eager)[form.execution]
 
         def made(learner: Learner) -> Execution:
-            return make(learner if form.precision == "fp32" else in_bf16(learner))
+            return carrying(make)(learner if form.precision == "fp32" else in_bf16(learner))
 
         return made
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from contilab.engine.evaluate import BATCH
+from contilab.engine.pools import gathered
 from contilab.models.contract import Forward
 
 # Names of torch's functions and methods alike; those that work in place end in _.
@@ -55,7 +56,7 @@ def features_and_activity(
         for part in torch.split(samples, BATCH):
             look()
             with _Watch() as watch:
-                features.append(forward(inputs[part]).features)
+                features.append(forward(gathered(inputs, part)).features)
             sums.append(watch.sums)
     return torch.cat(features).cpu().numpy(), [_mean(layer, len(samples)) for layer in zip(*sums, strict=True)]
 

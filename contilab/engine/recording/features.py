@@ -19,6 +19,7 @@ from torch import Tensor
 from contilab.data.contract import Stream
 from contilab.data.selection import first, ranks
 from contilab.engine.evaluate import BATCH
+from contilab.engine.pools import gathered
 from contilab.engine.recording.subset import subset
 from contilab.models.contract import Forward
 
@@ -61,7 +62,7 @@ def features_of(forward: Callable[[Tensor], Forward], inputs: Tensor, samples: T
     with torch.no_grad():
         for part in torch.split(samples, BATCH):
             look()
-            found.append(forward(inputs[part]).features)
+            found.append(forward(gathered(inputs, part)).features)
     features: Array = torch.cat(found).cpu().numpy()
     return features
 

@@ -19,6 +19,7 @@ from contilab.engine.evaluate import Exam, evaluate
 from contilab.engine.executions.loop import loop
 from contilab.engine.judge import judge_of
 from contilab.engine.memory.entries import Entries
+from contilab.engine.pools import carrying
 from contilab.engine.schedule import Schedule
 from contilab.engine.setup import Setup, resting
 from contilab.strategies.contract import Batch, Strategy, cross_entropy, weighted_mean
@@ -43,7 +44,7 @@ def relearned(setup: Setup, member: MemberState, seed: int, *, task: int, steps:
     """
     samples = setup.stream.tasks[task].train.cpu().numpy()
     schedule = Schedule(len(samples), setup.stages[-1].schedule.batch, steps)
-    execution, lesson = loop(setup.learner._replace(strategy=PLAIN)), setup.lesson(setup.stages[-1])
+    execution, lesson = carrying(loop)(setup.learner._replace(strategy=PLAIN)), setup.lesson(setup.stages[-1])
     copies = execution.gather([member._replace(strategy=(), stored=member.stored[:0])])
     step = seen = 0
     while step < steps:

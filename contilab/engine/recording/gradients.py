@@ -17,6 +17,7 @@ from torch import Tensor
 from contilab.data.selection import first, ranks
 from contilab.engine.executions.loop import gradient
 from contilab.engine.masks import evaluation_mask
+from contilab.engine.pools import gathered
 from contilab.engine.setup import Setup
 from contilab.models.contract import Params
 from contilab.strategies.contract import Batch, cross_entropy
@@ -60,7 +61,7 @@ def mean_gradient(setup: Setup, params: Params, samples: Tensor, mask: Tensor, l
         look()
 
         def loss(own: Params, part: Tensor = part) -> tuple[Tensor, Tensor]:
-            logits = setup.learner.model.forward(own, {}, inputs[part]).logits
+            logits = setup.learner.model.forward(own, {}, gathered(inputs, part)).logits
             batch = Batch(logits, rows[part], mask.expand_as(logits), logits.new_ones(len(part)))
             value = cross_entropy(batch).sum() / len(samples)
             return value, value.detach()

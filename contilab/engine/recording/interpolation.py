@@ -13,6 +13,7 @@ import torch
 
 from contilab.engine.evaluate import BATCH
 from contilab.engine.masks import evaluation_mask
+from contilab.engine.pools import gathered
 from contilab.engine.recording.landscape import PLACES
 from contilab.engine.recording.subset import spread
 from contilab.engine.setup import Setup
@@ -35,7 +36,7 @@ def losses_between(setup: Setup, begin: Params, end: Params, *, task: int, look:
         total = torch.zeros((), dtype=torch.float64, device=setup.device)
         for part in torch.split(samples, BATCH):
             look()
-            logits = setup.learner.model.forward(params, {}, setup.stream.test_inputs[part]).logits
+            logits = setup.learner.model.forward(params, {}, gathered(setup.stream.test_inputs, part)).logits
             batch = Batch(logits, setup.stream.test_rows[part], mask.expand_as(logits), logits.new_ones(len(part)))
             total += cross_entropy(batch).double().sum()
         return float(total) / max(1, len(samples))

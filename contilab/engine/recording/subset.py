@@ -15,6 +15,7 @@ from contilab.engine.evaluate import Exam, not_at_all, scores_of
 from contilab.engine.judge import judge_of
 from contilab.engine.masks import evaluation_mask
 from contilab.engine.memory.entries import Entries
+from contilab.engine.pools import gathered
 from contilab.engine.recording.log import NOTHING, Evaluation
 from contilab.engine.setup import Setup, resting
 from contilab.strategies.contract import MASKED
@@ -79,7 +80,7 @@ def scores_together(setup: Setup, exam: Exam, sitting: Sitting) -> Tensor:
     with torch.no_grad():
         for part in torch.split(exam.samples, max(1, TOGETHER // count)):
             sitting.look()
-            x = exam.inputs[part]
+            x = gathered(exam.inputs, part)
             found.append(setup.learner.model.forward(params, {}, x.expand(count, *x.shape)).logits)
     return torch.cat(found, dim=1)
 
