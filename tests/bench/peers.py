@@ -4,7 +4,7 @@ Eight seeds of naive and er on Split Fashion-MNIST, as `by_hand.py` says: the sa
 (fp32) and number of steps everywhere. contilab counts from the start of `contilab plan` to the written report, the loop as one
 process for all seeds of both methods, Avalanche as one process per seed; each with all that a process takes to start.
 
-    python tests/bench/peers.py                                   # contilab and the loop, five turns: 6 minutes
+    python tests/bench/peers.py                                   # contilab and the loop, five turns: 5 to 6 minutes
     python tests/bench/peers.py --avalanche VENV/bin/python       # and every seed of Avalanche once: 5 minutes more
     python tests/bench/peers.py --avalanche VENV/bin/python --avalanche-seeds 2    # two seeds of eight, times four
 
@@ -85,10 +85,16 @@ def command(words):
     """Run `contilab` with *words* and return how long it took."""
     program = "from contilab.cli.main import main; main()"
     begin = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", program, *words], check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"contilab {' '.join(words)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    spoken([sys.executable, "-c", program, *words])
     return time.perf_counter() - begin
+
+
+def spoken(words, environ=None):
+    """Run a command and return what it wrote; where it fails, end with what it complained of."""
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=environ)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
 
 
 def results(store):
@@ -136,8 +142,7 @@ def processes(many, **environ):
         for name, commands in many.items():
             begin = time.perf_counter()
             for words in commands:
-                done = subprocess.run(list(map(str, words)), check=True, env=surrounding, stdout=subprocess.PIPE, text=True)
-                for line in filter(None, done.stdout.splitlines()):
+                for line in spoken(list(map(str, words)), surrounding).splitlines():
                     if line.startswith("{"):
                         told = json.loads(line)
                         accuracy.setdefault(told["method"], []).append(told["accuracy"])
