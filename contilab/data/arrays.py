@@ -7,6 +7,8 @@ loader: a header cannot ask for more memory than the file has bytes for, and pic
 """
 
 import io
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -28,7 +30,7 @@ ENDS = (".npz", ".safetensors")
 HINT = f"expected the arrays {', '.join(NAMES)}: uint8 or float inputs [N, ...], integer labels [N] from 0 on"
 FAILURES = (
     OSError, ValueError, KeyError, IndexError, TypeError, SyntaxError, EOFError, OverflowError, MemoryError, RuntimeError,
-    NotImplementedError, RecursionError, zipfile.BadZipFile, zlib.error,
+    NotImplementedError, RecursionError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -68,7 +70,9 @@ def _npy(content: bytes, name: str) -> NDArray[np.generic]:
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"{name} is written in version {version} of the .npy format, expected 1.0 or 2.0")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of headers that Python 2 wrote, which numpy reads all the same
+        shape, is_fortran, dtype = read(file)
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, expected numbers")
     array = np.frombuffer(content, dtype, offset=file.tell())

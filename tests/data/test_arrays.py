@@ -33,6 +33,19 @@ def put(folder: Path, end: str = ".npz", **changed: Any) -> Path:
     return path
 
 
+def put_header(folder: Path, header: str) -> Path:
+    """Write the arrays, the first one with *header* before its values, and return the path."""
+    out = io.BytesIO()
+    np.lib.format.write_array(out, ARRAYS["train_inputs"])
+    content, path = out.getvalue(), put(folder, train_inputs=None)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("train_inputs.npy", content[:10] + header.ljust(117).encode() + b"\n" + content[128:])
+    return path
+
+
+SEEDS = ["{'descr': '|u1', 'fortran_order': False, ", "N': "]  # a table and a text that do not end
+
+
 class TestReadArrays:
     """What is read."""
 
@@ -137,15 +150,22 @@ class TestRefusals:
     @pytest.mark.parametrize("shape", ["(99999999999, 3, 2, 2)", "(-1,)", "(6,)", "(2, 9223372036854775807)"])
     def test_header_cannot_ask_for_more_than_there_is(self, tmp_path: Path, shape: str) -> None:
         """A shape that the bytes do not fill is refused, and no memory is taken for it."""
-        out = io.BytesIO()
-        np.lib.format.write_array(out, ARRAYS["train_inputs"])
-        content = out.getvalue()
-        header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
-        with zipfile.ZipFile(put(tmp_path, train_inputs=None), "a") as archive:
-            archive.writestr("train_inputs.npy", content[:10] + header.encode() + content[128:])
+        path = put_header(tmp_path, f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}")
 
         with pytest.raises(DataError, match="is no data set"):
-            read_arrays(tmp_path / "own.npz", "own")
+            read_arrays(path, "own")
+
+    @pytest.mark.parametrize("header", SEEDS)
+    def test_headers_that_a_fuzzer_found(self, tmp_path: Path, header: str) -> None:
+        """Headers at which numpy's reader raises what it does not say that it raises are refused as all others."""
+        with pytest.raises(DataError, match="is no data set"):
+            read_arrays(put_header(tmp_path, header), "own")
+
+    def test_header_of_python_2(self, tmp_path: Path) -> None:
+        """Sizes that Python 2 wrote as long integers are read, without a warning."""
+        path = put_header(tmp_path, "{'descr': '|u1', 'fortran_order': False, 'shape': (6L, 3L, 2L, 2L), }")
+
+        assert read_arrays(path, "own").train_inputs.shape == (6, 3, 2, 2)
 
     @settings(max_examples=200)
     @given(
