@@ -2,7 +2,7 @@
 
 Source: Ioffe & Szegedy 2015, with running moments as torch has them: in each step they move by a tenth of the way to those of
 the batch, the variance as an estimate from n - 1. Samples of weight 0, the padding of what memory cannot give yet, count in
-none of these: they are normalised, and change nothing.
+none of these: they are normalised, and change nothing. A channel with a single value in its batch comes out as its bias.
 
 Shapes: B samples, C channels, H and W height and width.
 """
