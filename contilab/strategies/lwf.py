@@ -9,6 +9,9 @@ tasks: L = (1/k) mean_B ce + (1 - 1/k) alpha temperature^2 D, k = number of task
 From the second task on; f_old is the model at the end of the task before. The sets G of rows are those that competed in what
 was learned before: class-incremental one set of all old rows, task-incremental one per earlier task, domain-incremental all
 rows.
+
+With `rows = "active"` p_new is a softmax over all rows that compete with G in the present task, where p_old is 0: the rows of
+new classes too, which are so pushed down on the samples of the task (van de Ven's code; it differs class-incremental only).
 """
 
 from collections.abc import Mapping
@@ -33,6 +36,9 @@ class Settings:
     weighting: Annotated[
         Literal["plain", "tasks"], Doc("plain: alpha alone; tasks: current 1/k, distance 1 - 1/k times alpha in task k")
     ] = "plain"
+    rows: Annotated[
+        Literal["old", "active"], Doc("the new model answers over old rows alone, or over all that compete; class-incremental")
+    ] = "old"
 
 
 class LwfState(NamedTuple):
@@ -59,8 +65,14 @@ def lwf(settings: Settings) -> Strategy:
     >>> round(float(strategy.loss(state, {"current": batch})), 4)  # 1.0296 + log(1 + e)
     2.3429
     """
-    loss = _loss if settings.weighting == "plain" else _loss_by_tasks
-    return Strategy(init=_init, loss=loss, teacher=lambda state: state.old, after_task=_after_task)
+    weighs = settings.weighting == "tasks"
+    is_active = settings.rows == "active"
+    return Strategy(
+        init=_init,
+        loss=lambda state, batches: _loss(state, batches, weighs=weighs, is_active=is_active),
+        teacher=lambda state: state.old,
+        after_task=_after_task,
+    )
 
 
 def _init(params: Params, member: Member) -> LwfState:
@@ -74,30 +86,36 @@ def _init(params: Params, member: Member) -> LwfState:
     )
 
 
-def _loss(state: LwfState, batches: Mapping[str, Batch]) -> Tensor:
-    current = batches["current"]
-    loss = weighted_mean(cross_entropy(current), current.weight)
-    return loss if current.teacher is None else loss + _distance(state, current, current.teacher)
-
-
-def _loss_by_tasks(state: LwfState, batches: Mapping[str, Batch]) -> Tensor:
+def _loss(state: LwfState, batches: Mapping[str, Batch], *, weighs: bool, is_active: bool) -> Tensor:
     current = batches["current"]
     loss = weighted_mean(cross_entropy(current), current.weight)
     if current.teacher is None:
         return loss
-    return loss / state.tasks + (1 - 1 / state.tasks) * _distance(state, current, current.teacher)
+    distance = _distance(state, current, current.teacher, is_active=is_active)
+    return loss / state.tasks + (1 - 1 / state.tasks) * distance if weighs else loss + distance
 
 
-def _distance(state: LwfState, current: Batch, teacher: Tensor) -> Tensor:
+def _distance(state: LwfState, current: Batch, teacher: Tensor, *, is_active: bool) -> Tensor:
     """Return alpha temperature^2 D, []."""
-    distances = divergence(state.groups, teacher / state.temperature, current.logits / state.temperature)
+    competing = _competing(state.groups, current.mask) if is_active else state.groups[:, None]
+    distances = divergence(state.groups, teacher / state.temperature, current.logits / state.temperature, competing)
     return state.alpha * state.temperature**2 * weighted_mean(distances, current.weight)
 
 
-def divergence(groups: Tensor, old: Tensor, new: Tensor) -> Tensor:
-    """Return KL(old, new) of logits [B, C] for each sample [B], one softmax per line of *groups* [T, C], summed; 0 if empty."""
+def _competing(groups: Tensor, mask: Tensor) -> Tensor:
+    """Return the rows [T, B, C] over which the new model answers for each of *groups* [T, C], *mask* [B, C] being active."""
+    own = groups[:, None]
+    return torch.where((own & mask).any(-1, keepdim=True), own | mask, own)
+
+
+def divergence(groups: Tensor, old: Tensor, new: Tensor, competing: Tensor) -> Tensor:
+    """Return KL(old, new) of logits [B, C] for each sample [B], one softmax per line of *groups* [T, C], summed; 0 if empty.
+
+    *competing*: the rows of the softmax of the new ones, [T, B or 1, C], those of *groups* at least.
+    """
     own = groups[:, None]  # [T, 1, C]
-    before, after = (torch.log_softmax(torch.where(own, logits, MASKED), -1) for logits in (old, new))
+    before = torch.log_softmax(torch.where(own, old, MASKED), -1)
+    after = torch.log_softmax(torch.where(competing, new, MASKED), -1)
     return torch.where(own, before.exp() * (before - after), 0.0).sum((0, 2))
 
 

@@ -11,6 +11,7 @@ from contilab.strategies.lwf import Settings, divergence, lwf
 
 DTYPE = torch.float64
 STRATEGY = lwf(Settings())
+ACTIVE = lwf(Settings(rows="active"))
 THETA = {"w": torch.zeros(1, dtype=DTYPE)}
 SETS = {
     "class": [[1, 1, 1, 1, 0, 0], [0] * 6, [0] * 6],
@@ -73,6 +74,27 @@ class TestTerm:
 
         torch.testing.assert_close(term(state_of(sets), new, old), expected)
 
+    @pytest.mark.parametrize("active", [6, 5], ids=["all", "seen"])
+    def test_over_active_rows(self, active):
+        """Over active rows it is the distance from the old answers with zeros appended for new classes."""
+        new, old, sets = logits(1), logits(2), groups("class")
+        mask = (torch.arange(6) < active).expand(len(new), 6)
+        current = batch(new, old)._replace(mask=mask)
+        target = torch.nn.functional.pad(torch.softmax(old[:, :4] / 2, -1), (0, active - 4))
+        expected = 4 * torch.nn.functional.kl_div(torch.log_softmax(new[:, :active] / 2, -1), target, reduction="batchmean")
+        loss = ACTIVE.loss(state_of(sets), {"current": current})
+
+        torch.testing.assert_close(loss - cross_entropy(current).mean(), expected)
+
+    @pytest.mark.parametrize("scenario", ["task", "domain"])
+    def test_active_rows_of_heads_and_domains(self, scenario):
+        """Where no new row competes with the old ones, active rows are the old ones."""
+        current = batch(logits(1), logits(2))
+        current = current._replace(mask=torch.ones_like(current.mask)) if scenario == "domain" else current
+        batches, state = {"current": current}, state_of(groups(scenario))
+
+        assert torch.equal(ACTIVE.loss(state, batches), STRATEGY.loss(state, batches))
+
     def test_nothing_in_the_first_task(self):
         """Without a teacher the loss is that of naive training, bit by bit."""
         sets = torch.zeros(3, 6, dtype=torch.bool)
@@ -81,7 +103,9 @@ class TestTerm:
 
     def test_no_sets_cost_nothing(self):
         """With no row learned so far the divergence is 0, and finite."""
-        assert not divergence(torch.zeros(3, 6, dtype=torch.bool), logits(1), logits(2)).any()
+        assert not divergence(
+            torch.zeros(3, 6, dtype=torch.bool), logits(1), logits(2), torch.zeros(3, 1, 6, dtype=torch.bool)
+        ).any()
 
     def test_alpha_weighs_it(self):
         """The term is linear in alpha, and 0 for an alpha of 0."""
