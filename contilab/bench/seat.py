@@ -27,13 +27,12 @@ class Seat:
 
     def sit(self, *, model: str, settings: dict[str, Any], threads: int, **rest: Any) -> dict[str, Any]:
         """Take a new group, which is described as in `noise.group`."""
-        import torch
-
         from contilab.bench.noise import group
         from contilab.engine.choice.pace import Pace
+        from contilab.hardware.threads import use_threads
         from contilab.spec.sections import Plugin
 
-        torch.set_num_threads(threads)
+        use_threads(threads)
         self._setup = group(Plugin(name=model, settings=settings), **rest)
         self._paces: dict[Form, Pace] = {}
         return {}

@@ -60,17 +60,15 @@ def bench(
     folder = _folder(store)
 
     from contilab.hardware.process import prepare
-    from contilab.hardware.threads import thread_budget
+    from contilab.hardware.threads import thread_budget, use_threads
 
     prepare()  # as in `contilab run`
-    import torch
-
     from contilab.bench.measure import Wanted
     from contilab.hardware.device import choose_device
     from contilab.spec.sections import Plugin
 
     budget = thread_budget()
-    torch.set_num_threads(budget.count)
+    use_threads(budget.count)
     where = choose_device(device).value
     tell_people = (lambda _text: None) if json_file == STDOUT else say  # what a program reads holds nothing else
     tell_people(f"threads: {budget.count} ({budget.reason}), device: {where}")

@@ -30,10 +30,9 @@ def profile(
     """
     check_folder("--trace", trace)
     from contilab.hardware.process import prepare
-    from contilab.hardware.threads import thread_budget
+    from contilab.hardware.threads import thread_budget, use_threads
 
     prepare()  # as in `contilab run`
-    import torch
 
     from contilab.bench.anatomy import anatomy
     from contilab.bench.profiler import profiled
@@ -42,7 +41,7 @@ def profile(
     from contilab.hardware.profile import Profiles, user_folder
 
     budget = thread_budget()
-    torch.set_num_threads(budget.count)
+    use_threads(budget.count)
     setup, execution = _first_group(manifest, values or [], device)
     profiles = Profiles(cache=user_folder(os.environ))
     choices = choose(setup.runs, execution, setup.learner, profiles=profiles, setup=setup)

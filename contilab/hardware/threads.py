@@ -59,3 +59,16 @@ def wait_briefly(environ: MutableMapping[str, str] = os.environ) -> None:
     if "OMP_WAIT_POLICY" not in environ:
         environ.setdefault("GOMP_SPINCOUNT", "3000")
     environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def use_threads(count: int) -> None:
+    """Let torch compute with *count* threads, and with zeros in place of numbers too small for their type's full precision.
+
+    Once a task is learned, gradients and Adam's moments become that small, and a processor takes a hundred times as long for
+    them: five MLPs 2x400 with Adam at batch 128, 640 samples a step, took 21 ms at first, 32 ms after a thousand steps, and 21
+    again without them. Threads that exist already go on as before, so this comes before the first parallel operation.
+    """
+    import torch
+
+    torch.set_flush_denormal(True)
+    torch.set_num_threads(count)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from contilab.errors import DeviceError, Fault, UsageError
 from contilab.hardware.device import choose_device
-from contilab.hardware.threads import Threads, thread_budget
+from contilab.hardware.threads import Threads, thread_budget, use_threads
 from contilab.spec.sections import Execution
 
 
@@ -23,11 +23,9 @@ def resources(planned: Execution, *, device: str | None, share: int) -> Resource
     device: what the command line asks for, before what the manifest does. share: processes that share this machine.
     Raises DeviceError where there is no such device.
     """
-    import torch
-
     chosen = choose_device(device or planned.device)
     threads = _threads(planned, share)
-    torch.set_num_threads(threads.count)
+    use_threads(threads.count)
     choices = {
         "device": {"asked": device or planned.device, "value": chosen.value, "reason": chosen.reason},
         "threads": {"asked": planned.threads, "value": threads.count, "reason": threads.reason},
@@ -40,13 +38,11 @@ def kept(here: Resources, before: Mapping[str, Any], attempt: int) -> Resources 
 
     *before*: what the checkpoint was trained with. *attempt*: the number of the one that goes on with it.
     """
-    import torch
-
     is_same_device = str(before["device"]).split(":")[0] == here.execution.device.split(":")[0]
     threads = int(before["threads"])
     if not is_same_device or threads > thread_budget(environ={}).count:
         return None
-    torch.set_num_threads(threads)
+    use_threads(threads)
     reason = f"kept from the checkpoint that attempt {attempt} goes on with"
     choices = {
         **here.choices,
@@ -58,9 +54,7 @@ def kept(here: Resources, before: Mapping[str, Any], attempt: int) -> Resources 
 
 def use_threads_of(resources: Resources) -> Resources:
     """Set torch's threads to those of *resources*, after a look at what a checkpoint was trained with; return *resources*."""
-    import torch
-
-    torch.set_num_threads(int(resources.execution.threads))
+    use_threads(int(resources.execution.threads))
     return resources
 
 

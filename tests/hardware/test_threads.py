@@ -1,5 +1,8 @@
 """The number of threads follows what the container allows."""
 
+import subprocess
+import sys
+
 import pytest
 
 from contilab.hardware.threads import Threads, thread_budget, wait_briefly
@@ -61,3 +64,20 @@ class TestWaitBriefly:
 
         assert default == {"GOMP_SPINCOUNT": "3000", "OPENBLAS_NUM_THREADS": "1"}
         assert asked == {"OMP_WAIT_POLICY": "ACTIVE", "OPENBLAS_NUM_THREADS": "4"}
+
+
+class TestUse:
+    """Setting torch up."""
+
+    def test_numbers_without_full_precision_are_zero(self):
+        """Products too small for the full precision of their type are zero, in every thread, and so cost no more."""
+        code = (
+            "import torch\n"
+            "from contilab.hardware.threads import use_threads\n"
+            "use_threads(2)\n"
+            "products = torch.full((1_000_000,), 1e-30) * torch.tensor(1e-10)\n"
+            "print(torch.get_num_threads(), int((products != 0).sum()))"
+        )
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+        assert told.split() == ["2", "0"]
