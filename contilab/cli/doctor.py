@@ -75,17 +75,15 @@ def _limits() -> Iterable[Row]:
 
 
 def _choices(store: Path) -> Iterable[Row]:
-    import torch
-
     from contilab.hardware.device import choose_device
     from contilab.hardware.neighbours import Neighbours
-    from contilab.hardware.threads import thread_budget
+    from contilab.hardware.threads import thread_budget, use_threads
 
     with Neighbours() as others:
         time.sleep(LOOK_SECONDS)
     yield "others use", f"{others.cores:.1f} cores" + ("; speeds measured now would be too low" if others.are_busy else "")
     threads = thread_budget()
-    torch.set_num_threads(threads.count)
+    use_threads(threads.count)
     yield "threads", f"{threads.count} ({threads.reason})"
     device = choose_device("auto")
     yield "device", f"{device.value} ({device.reason})"

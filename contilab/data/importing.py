@@ -5,6 +5,7 @@ one the user gives; they have their own digest, so their runs have other address
 of it stays in the cache.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from contilab.data.image_set import ImageSet, read_alike, read_dataset
 from contilab.data.published import IMAGE_SETS, KNOWN, KnownSet
 from contilab.errors import DataError, InputError, UsageError
 
+OF_MACHINE = (errno.EIO, errno.ESTALE, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE)
 IMPORT = "contilab data import {} DIR takes the files you have"
 
 
@@ -79,8 +81,15 @@ def _input() -> Iterator[None]:
     try:
         yield
     except DataError as error:
+        if _is_of_machine(error.__cause__):
+            raise
         fault = error.faults[0]
         raise InputError(fault.place, fault.problem, hint=fault.hint) from error
+
+
+def _is_of_machine(cause: BaseException | None) -> bool:
+    """Tell whether data could not be read for a fault of the machine, which says nothing about them."""
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in OF_MACHINE)
 
 
 def shape_of(known: KnownSet) -> Shape:

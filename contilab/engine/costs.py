@@ -12,6 +12,7 @@ from contilab.engine.diary import Diary
 from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, tree_bytes
 from contilab.engine.setup import Setup, params_count
+from contilab.hardware.peak import highest_bytes
 from contilab.records.record import Cost
 
 PASSES = 3  # forward, and a backward pass twice as long
@@ -110,4 +111,4 @@ def _exam_passes(setup: Setup, diary: Diary, closed: Sequence[int]) -> int:
 
 def _peak_rss_bytes() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return highest_bytes(peak if sys.platform == "darwin" else peak * 1024)

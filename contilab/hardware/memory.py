@@ -1,7 +1,8 @@
 """How much memory a process may still take: what the machine and its control groups leave, shared with workers beside it.
 
-Workers of one run are counted whole: what they hold and what is left is dealt out evenly, so that those which begin at once do
-not all plan with the same bytes, and one that begins late gets what the others did not need.
+The memory of a GPU is not shared out: workers on one GPU find out by running out of it. Of the host, workers of one run are
+counted whole: what they hold and what is left is dealt out evenly, so that those which begin at once do not all plan with the
+same bytes, and one that begins late gets what the others did not need.
 """
 
 from collections.abc import Iterator

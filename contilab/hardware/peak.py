@@ -10,6 +10,13 @@ from contilab.hardware.process import give_back_freed_memory
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
+_forgotten = [0]  # the highest peak that the system was told to forget
+
+
+def highest_bytes(known: int) -> int:
+    """Return the largest resident set of this process since it began, *known* being what the system tells of it now."""
+    return max(known, *_forgotten)
+
 
 class PeakMemory:
     """*peak_bytes* after `with`: of a processor the growth of the resident set at its largest, of a GPU that of its tensors.
@@ -31,6 +38,7 @@ class PeakMemory:
             self.is_exact, self._before = True, torch.cuda.memory_allocated(self._device)
             return self
         give_back_freed_memory()  # what is asked for anew shall be seen
+        _forgotten[0] = highest_bytes(_bytes("VmHWM"))
         with suppress(OSError):
             RESET.write_text("5", encoding="ascii")  # Linux: the peak counts from now on
             self.is_exact = True

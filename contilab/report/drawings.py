@@ -27,7 +27,7 @@ def _section(section: Section) -> list[Drawing]:
 
     makers = (("curves", curves), ("stream", stream), ("bars", bars), ("cost", cost), ("matrices", heatmaps))
     shown = _readable(section)
-    note = "" if shown is section.benchmark else " Of the variants of each method only the one that was chosen is shown."
+    note = "" if shown is section.benchmark else " Only variants that enter comparisons are shown."
     drawn = [make(f"{section.anchor}-{name}", shown) for name, make in makers]
     noted = [drawing._replace(caption=drawing.caption + note) for drawing in drawn if drawing]
     grid = sweep(f"{section.anchor}-sweep", section.choices)

@@ -133,7 +133,7 @@ def _reason(benchmark: Benchmark, name: str) -> str:
     done = [run for run in benchmark.runs if run.state == "finished"]
     telling = [run for run in done if run.record and run.record.stages > 1] or done or list(benchmark.runs)
     found = Counter(value.reason for run in telling if isinstance(value := run.values.get(name, NOT_COMPUTED), Absent))
-    return found.most_common(1)[0][0]
+    return found.most_common(1)[0][0] if found else NOT_COMPUTED.reason
 
 
 def common(reason: str) -> str:

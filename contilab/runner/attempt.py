@@ -42,7 +42,6 @@ class Surroundings(NamedTuple):
 def attempt(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally) -> None:
     """Train *runs* under *claim* and publish their results; how it ended goes into the store, the log and *tally*."""
     log = GroupLog(claim.keep_line, group=short(claim.gid), attempt=claim.n)
-    around.shown.begin(_label(runs), len(runs))
     try:
         log.log("group_started", what=_label(runs), runs=len(runs), seeds=sorted({run.seed for run in runs}))
         _train(claim, runs, around, tally, log)
@@ -62,9 +61,14 @@ def _train(claim: Claim, runs: list[Run], around: Surroundings, tally: Tally, lo
     training = Training(
         claim, log, around.shown, begins, stop=around.stop, seconds_left=around.seconds_left, share=around.share
     )
+
+    def train(part: Sequence[Run], is_last: bool) -> list[Outcome]:  # noqa: FBT001  as `in_parts` calls it
+        around.shown.begin(_label(runs), len(part))  # the parent goes by the number of runs that are trained at once
+        return training.train(part, is_last)
+
     published: list[Published] = []
     accs: list[float | None] = []
-    for part, split, outcomes in in_parts(runs, training.train, partial(_tell_of_memory, log), most=around.most):
+    for part, split, outcomes in in_parts(runs, train, partial(_tell_of_memory, log), most=around.most):
         choices = training.choices(part, split, len(runs))
         published.append(_publish(claim, outcomes, part, choices, log))
         tally.add_published(len(published[-1].landed))

@@ -22,7 +22,7 @@ class Display(Protocol):
         """Show that *done* of *wanted* runs have a result."""
 
     def begin(self, label: str, members: int) -> None:
-        """Show that a group of *members* runs is in work."""
+        """Show that *members* runs of a group are in work, all of them or a part."""
 
     def step(self, progress: Progress) -> None:
         """Show how far the group is."""

@@ -2,9 +2,9 @@
 
 Workers are started, not forked: a fork would share locks and, on a GPU, a context that cannot be used twice. Each is a runner
 with claims of its own, so a killed one takes only its group down, and is replaced; the store decides what becomes of the
-group. Where the kernel killed one for lack of memory, none trains more than half its runs at once from then on. The parent
-loads no torch. Workers are in a process group of their own, so that Ctrl-C reaches them once; where the parent dies without
-a word, the end of the channel tells them to stop.
+group. Where the kernel killed one for lack of memory, none begins to train more than half the runs that it had in training.
+The parent loads no torch. Workers are in a process group of their own, so that Ctrl-C reaches them once; where the parent dies
+without a word, the end of the channel tells them to stop.
 """
 
 import os
@@ -143,7 +143,7 @@ class Workers:
             is_over = worker.follow()
             if not worker.messages.is_open:
                 self._selector.unregister(worker.end)
-                self._bury(worker)  # first: the others may take over its group, and should know how it died
+                self._bury(worker)  # first: the others may take over its group, and are told below how it died
             if is_over:
                 for other in self._crew.values():
                     other.messages.nudge(self._order.most)
@@ -178,9 +178,9 @@ class Workers:
 
 
 def halved(order: Order, members: int) -> Order:
-    """Return *order* for half the runs at once that a worker had when it was killed with a group of *members*."""
-    had = members if order.most is None else min(members, order.most)
-    return order._replace(most=max(1, had // 2))
+    """Return *order* for half the runs at once of a worker that was killed with *members*, or for fewer as before."""
+    half = max(1, members // 2)
+    return order._replace(most=half if order.most is None else min(half, order.most))
 
 
 def work(order: Order, staff: Staff, stop: StopFlag, shown: Display) -> Verdict:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from contilab.spec.entry import Entry
 
-ENGINE = "engine/1"  # raised when the training step, the random streams or the evaluation change their numbers
+# Raised, from the first release on, when the training step, the random streams or the evaluation change their numbers
+ENGINE = "engine/1"
 
 
 def numerics_tags(entry: Callable[[str, str], Entry], names: Mapping[str, str]) -> dict[str, str]:

@@ -39,7 +39,7 @@ from contilab.engine.choice.pace import Pace  # noqa: E402
 from contilab.engine.environment import choose  # noqa: E402
 from contilab.hardware.neighbours import MOST_CORES  # noqa: E402
 from contilab.hardware.profile import Answer, Profiles  # noqa: E402
-from contilab.hardware.threads import thread_budget  # noqa: E402
+from contilab.hardware.threads import thread_budget, use_threads  # noqa: E402
 from contilab.spec.sections import Execution, Numerics, Plugin  # noqa: E402
 
 CASES = [("mlp", members, batch) for members in (1, 8, 32) for batch in (10, 32, 128)]
@@ -147,7 +147,7 @@ def main():
     asked = arguments()
     if asked.case:
         model, members, batch = asked.case.split(",")
-        torch.set_num_threads(thread_budget().count)
+        use_threads(thread_budget().count)
         sys.stdout.write(json.dumps(case(model, int(members), int(batch), asked)) + "\n")
         return
     done = {key(one): one for one in kept(asked.json)}

@@ -29,7 +29,7 @@ from contilab.engine.choice.pace import Pace  # noqa: E402
 from contilab.engine.environment import TABLE  # noqa: E402
 from contilab.engine.setup import params_count  # noqa: E402
 from contilab.hardware.neighbours import MOST_CORES  # noqa: E402
-from contilab.hardware.threads import thread_budget  # noqa: E402
+from contilab.hardware.threads import thread_budget, use_threads  # noqa: E402
 from contilab.spec.sections import Plugin  # noqa: E402
 
 ALONE, VMAP = "alone", Form("vmap")
@@ -110,11 +110,11 @@ def main():
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--precision", default="fp32", help="fp32, bf16 or both; ratios are of fp32")
-    parser.add_argument("--processes", type=int, default=thread_budget().count)
+    parser.add_argument("--processes", type=int, default=min(4, thread_budget().count))
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each turn")
     asked = parser.parse_args()
-    torch.set_num_threads(thread_budget().count)
+    use_threads(thread_budget().count)
     measure(asked, Plugin(name=asked.model))
 
 

@@ -38,7 +38,7 @@ from contilab.engine.setup import prepare as setup_of  # noqa: E402
 from contilab.engine.train import train_group  # noqa: E402
 from contilab.engine.watch import silent  # noqa: E402
 from contilab.hardware.neighbours import MOST_CORES, Neighbours  # noqa: E402
-from contilab.hardware.threads import thread_budget  # noqa: E402
+from contilab.hardware.threads import thread_budget, use_threads  # noqa: E402
 from contilab.spec.run import Run  # noqa: E402
 from contilab.spec.sections import Benchmark, Data, Eval, Execution, Memory, Numerics, Plugin, Train  # noqa: E402
 
@@ -185,7 +185,7 @@ def verdict(case, turns):
 def main():
     """Check all methods, or those that the command line names."""
     asked = arguments()
-    torch.set_num_threads(thread_budget().count)
+    use_threads(thread_budget().count)
     cases = [Case(method) for method in catalog.STRATEGIES] + [Case("er", fills=True), Case("derpp", fills=True)]
     found = [check(case, asked) for case in cases if not asked.methods or case.method in asked.methods.split(",")]
     sys.stdout.write(f"{sum(found)} of {len(found)} pass; {torch.get_num_threads()} threads\n")

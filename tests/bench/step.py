@@ -15,7 +15,7 @@ import sys
 import time
 
 from contilab.hardware.process import prepare
-from contilab.hardware.threads import thread_budget
+from contilab.hardware.threads import thread_budget, use_threads
 
 prepare()
 
@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.7)
     parser.add_argument("--threads", type=int, default=thread_budget(environ=os.environ).count)
     asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+    use_threads(asked.threads)
     for batch in asked.batch.split(","):
         compare(asked, int(batch))
 

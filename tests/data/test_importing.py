@@ -1,5 +1,6 @@
 """Importing and preparing data: names, what is published and what is not, and that a refusal leaves nothing behind."""
 
+import errno
 import gzip
 import hashlib
 import shutil
@@ -23,7 +24,7 @@ from contilab.data.download import Remote, sha256_is
 from contilab.data.idx_file import KnownFile
 from contilab.data.image_set import ImageSet
 from contilab.data.importing import import_data, load_published, prepare
-from contilab.errors import DataError, InputError, UsageError
+from contilab.errors import ContilabError, DataError, InputError, UsageError
 
 FILES = {
     name: np.hstack([np.array([[0], [1]], np.uint8), np.full((2, 3072), value, np.uint8)]).tobytes()
@@ -119,6 +120,25 @@ class TestImport:
         assert (plain.named.of, own.named.of, own.named.is_published) == ("small", "small", False)
         assert plain.named.digest == own.named.digest != true.named.digest
         assert true.replaced == plain.named.digest
+
+    @pytest.mark.parametrize(
+        ("cause", "kind"),
+        [(OSError(errno.EIO, "I/O error"), DataError), (MemoryError(), DataError), (OSError("bad gzip"), InputError)],
+    )
+    def test_faults_of_the_machine(
+        self, small: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, cause: Exception, kind: type[Exception]
+    ) -> None:
+        """What fails for the machine is no fault of the files that were named; what fails for its content is."""
+
+        def unreadable(*_arguments: Any, **_more: Any) -> None:
+            raise DataError("x", "cannot be read") from cause
+
+        monkeypatch.setattr(importing, "read_known", unreadable)
+
+        with pytest.raises(ContilabError) as caught:
+            import_data("small", small, environ)
+
+        assert caught.type is kind
 
     def test_published_content_is_not_replaced_by_other(self, small: Path, environ: dict[str, str], tmp_path: Path) -> None:
         """Where the published files are, others need a name of their own."""

@@ -337,8 +337,9 @@ class TestResume:
 
         assert make.facts(make.in_pieces(runs, way, [1, 6, 8, 12, 15])) == make.facts(make.outcomes(runs, way))
 
+    @pytest.mark.parametrize("is_due", [True, False], ids=["kept at the end of tasks", "kept when stopped"])
     @pytest.mark.parametrize("place", [1, 13, 40, 70])
-    def test_stopped_while_the_end_is_measured(self, make, monkeypatch, place):
+    def test_stopped_while_the_end_is_measured(self, make, monkeypatch, place, is_due):
         """Whichever look stops the last measurement, what was kept leads to the landscape of one go."""
         runs = [full(make.run(seed, "er", memory=Memory(total=20, batch=8))) for seed in (3, 8)]
         whole, shelf, looks = make.outcomes(runs), make.Shelf(), iter(range(10**6))
@@ -349,8 +350,9 @@ class TestResume:
             survey.measure_end(*arguments)
 
         monkeypatch.setattr(train_module, "measure_end", beginning)
+        stops = shelf.watch._replace(stop=lambda: bool(is_at_end) and next(looks) == place)
         with pytest.raises(Stopped):
-            make.outcomes(runs, watch=shelf.watch._replace(stop=lambda: bool(is_at_end) and next(looks) == place))
+            make.outcomes(runs, watch=stops._replace(is_due_at_task_end=lambda: is_due))
         monkeypatch.undo()
         resumed = make.outcomes(runs, resume=shelf.kept[-1].files)
 

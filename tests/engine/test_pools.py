@@ -57,11 +57,12 @@ class TestCarrying:
 
     @pytest.mark.parametrize("way", EXECUTIONS)
     @pytest.mark.parametrize("method", ["er", "derpp", "gem", "ewc", "icarl"])
-    def test_numbers_are_the_same(self, make, method, way, monkeypatch):
+    @pytest.mark.parametrize("most", [1, 3 * 2 * 24 * 48], ids=["one step", "some steps"])  # 2 members, 24 samples of 48 bytes
+    def test_numbers_are_the_same(self, make, method, way, most, monkeypatch):
         """A whole run has the same bits with its data on the host, brought step by step or a few at a time."""
         runs = [make.run(seed, method) for seed in range(2)]
         plain = train_group(make.setup(runs), EXECUTIONS[way], silent())
-        monkeypatch.setattr(pools, "CARRIED_BYTES", 3 * 2 * 24 * 48)  # three steps of two members, 24 samples of 48 bytes
+        monkeypatch.setattr(pools, "CARRIED_BYTES", most)
         brought = train_group(on_host(make.setup(runs)), carrying(EXECUTIONS[way]), silent())
 
         assert make.facts(brought) == make.facts(plain)

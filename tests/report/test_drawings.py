@@ -6,7 +6,7 @@ from contilab.report import drawings as drawings_module
 from contilab.report.drawings import drawings
 from contilab.report.write import report_of
 
-NOTE = "Of the variants of each method only the one that was chosen is shown."
+NOTE = "Only variants that enter comparisons are shown."
 
 
 @pytest.fixture(scope="module")

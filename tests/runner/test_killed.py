@@ -65,8 +65,12 @@ class TestBuried:
     """What becomes of the next worker."""
 
     def test_half_as_many_each_time(self, bury):
-        """Each kill for lack of memory halves what is trained at once, down to one run."""
-        assert [bury(-signal.SIGKILL, 12, killed=1) for _ in range(5)] == [6, 3, 1, 1, 1]
+        """Each kill for lack of memory halves what was trained at once, down to one run."""
+        assert [bury(-signal.SIGKILL, members, killed=1) for members in (12, 6, 3)] == [6, 3, 1]
+
+    def test_as_large_as_each_other(self, bury):
+        """Workers that are killed with as many runs each are followed by half as many, however many of them there were."""
+        assert [bury(-signal.SIGKILL, 8, killed=1) for _ in range(3)] == [4, 4, 4]
 
     def test_other_deaths(self, bury):
         """A kill by somebody else, and a crash, change nothing, even if the kernel killed something else meanwhile."""
@@ -80,7 +84,8 @@ class TestBuried:
     def test_of_a_smaller_group(self, tmp_path):
         """A worker that died with fewer runs than were allowed sets the mark lower."""
         assert halved(Order(tmp_path, most=16), 8).most == 4
-        assert halved(Order(tmp_path, most=4), 8).most == 2
+        assert halved(Order(tmp_path, most=4), 6).most == 3
+        assert halved(Order(tmp_path, most=2), 8).most == 2
 
 
 class TestOthers:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from contilab.runner.signals import StopFlag, stop_on_signals
+from contilab.runner.signals import GRACE_SECONDS, PARENT_GRACE_SECONDS, StopFlag, stop_on_signals
 
 PROGRAM = """
 import sys, time
@@ -105,3 +105,7 @@ class TestStopOnSignals:
 
         assert before == math.inf
         assert 7 < stop.seconds_left() <= 8
+
+    def test_grace(self):
+        """A runner ends within 8 seconds of a stop and its parent after it, both before Docker kills at 10."""
+        assert GRACE_SECONDS < PARENT_GRACE_SECONDS < 10

@@ -63,14 +63,15 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
         reasons["execution"] = f'the strategy "{method}" cannot be vmapped'
     precisions = _precisions(asked.precision, device, reasons, warnings)
     compiles = _compiles(asked.compile, table, reasons)
+    known = len(warnings)  # those that follow say what is wrong with forms
     forms = _able(table, table.forms(names, precisions, compiles), learner, warnings)
     if not forms and asked.compile == "on":
-        reasons["compile"] = "on was asked for, but cannot be had: " + (warnings[0] if warnings else "there is no such form")
+        reasons["compile"] = "on was asked for, but cannot be had: " + next(iter(warnings[known:]), "there is no such form")
         warnings.append("compile is on, but there is no compiled form that could train this")
         forms = _able(table, table.forms(names, precisions, ("off",)), learner, warnings)
     if not forms:
         forms = _able(table, table.forms(tuple(table.eager), precisions, ("off",)), learner, warnings)
-        reasons["execution"] = f"{asked.execution} cannot train this: " + (warnings[0] if warnings else "it does not exist")
+        reasons["execution"] = f"{asked.execution} cannot train this: " + next(iter(warnings[known:]), "it does not exist")
     elif asked.execution != AUTO:
         reasons.setdefault("execution", "asked for")
     return Offer(tuple(forms), _rule(forms, preferred, learner, members), reasons, falls_back, tuple(warnings))

@@ -60,7 +60,7 @@ class _Trainer:
     def __init__(self, learner: Learner, dress: Dress) -> None:
         self.learner = learner
         self.head = Head(learner.strategy.loss, dress)
-        self.reference_head = Head(_mean_cross_entropy, dress)
+        self.reference_head = Head(_mean_cross_entropy, dress, has_losses=False)
         self.move = mover(learner)
 
     def train(self, members: MemberState, lesson: Lesson, draws: Draw) -> Tensor:

@@ -40,10 +40,13 @@ class Changing(NamedTuple):
 
 
 class Head:
-    """The *loss* of a strategy for stacked members; *dress* is given what each step has to do, and returns what does it."""
+    """The *loss* of a strategy for stacked members; *dress* is given what each step has to do, and returns what does it.
 
-    def __init__(self, loss: Loss, dress: Dress) -> None:
-        self._loss, self._dress = loss, dress
+    *has_losses*: somebody asks for the losses too, so what they come from is kept until then.
+    """
+
+    def __init__(self, loss: Loss, dress: Dress, *, has_losses: bool = True) -> None:
+        self._loss, self._dress, self.has_losses = loss, dress, has_losses
         self._recordings: dict[Any, Any] = {}
 
     def judges(self, targets: Targets) -> "Judges":
@@ -94,7 +97,8 @@ class Judges:
             self._take(logits, changing)
         assert self._run is not None  # noqa: S101 - it was begun
         gradient, *carried = self._run(logits, *self._leaves, *self._values[step])
-        self._carried.append(carried)
+        if self._head.has_losses:
+            self._carried.append(carried)
         return gradient
 
     def losses(self) -> Tensor:

@@ -8,7 +8,7 @@ Shapes: N samples, F features.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 class Samples(NamedTuple):
     """Up to 1,000 training samples [N] of each task, *learned*, that probes are fitted to, and test samples, *tested*.
 
-    *mixed*: up to 1,000 test samples, as many of each task as of any other; the same after each stage.
+    *mixed*: up to 1,000 test samples, up to as many of each task as of any other; the same after each stage.
     """
 
     learned: list[Tensor]
@@ -67,6 +67,6 @@ def features_of(forward: Callable[[Tensor], Forward], inputs: Tensor, samples: T
     return features
 
 
-@cache  # asked for after each stage
+@lru_cache(maxsize=1)  # asked for after each stage
 def _ranks(digest: str, count: int) -> NDArray[np.uint64]:
     return ranks(f"contilab.probe/1 {digest}", count)

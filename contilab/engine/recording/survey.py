@@ -40,17 +40,20 @@ def measure_end(
 ) -> None:
     """Complete the *landscapes* of finished *members* (None: of one that diverged), whose memories hold *entries*.
 
-    *look* is called before each pass through the model; of a member at which it raises, nothing is noted.
+    *look* is called before each pass through the model; if it raises, nothing is noted.
     """
     if not has_landscape(setup):
         return
     parts = zip(setup.runs, members, initial_members(setup), entries, landscapes, strict=True)
+    found: list[tuple[Landscape, list[tuple[list[float], int]], list[tuple[float, int]]]] = []
     for run, member, first, own, landscape in parts:
         if landscape is None:
             continue
         lines = [_line(setup, params, member.params, task, look) for task, params in enumerate(landscape.params)]
         fresh = member._replace(optimiser=first.optimiser)
         again = [_again(setup, (fresh, own), run.seed, task, look) for task in range(len(setup.rows) - 1)]
+        found.append((landscape, lines, again))
+    for landscape, lines, again in found:
         landscape.loss, landscape.few_shot = [line for line, _ in lines], [accuracy for accuracy, _ in again]
         landscape.passes += sum(passes for _, passes in (*lines, *again))
 

@@ -3,7 +3,7 @@
 A table is a TOML file beside this one, or in `contilab.report.recorded` if its numbers are our own. `[protocol]` holds settings
 of all cells by dotted key, `[settings.METHOD]` those of a method, `settings.SCENARIO` those of a cell. A cell is [mean] or
 [mean, spread] in percent. Where a source does not tell a setting, `not_stated` says so in words, and its cells are printed
-without a verdict.
+without a verdict. `bands_for_any` names settings of the protocol with any value of which the bands hold.
 """
 
 import tomllib
@@ -110,7 +110,8 @@ def _bands(found: Mapping[str, Any]) -> Iterator[Band]:
                 if cell["method"] == method and band["scenario"] in cell
             ]
             given = {**(own[0] if len(own) == 1 else {}), **band.get("settings", {})}
-            settings = _settings(found, method, band["scenario"], given)
+            stated = _settings(found, method, band["scenario"], given)
+            settings = {key: value for key, value in stated.items() if key not in found.get("bands_for_any", ())}
             low, high = band["between"]
             yield Band(method, band["scenario"], low, high, band["basis"], settings)
 
