@@ -52,6 +52,21 @@ def work(seconds):
         pass
 
 
+def loop_after(before):
+    """Return what builds the loop that calls *before* with the members before it trains them."""
+
+    def made(learner):
+        way = EXECUTIONS["loop"](learner)
+
+        def train(members, lesson, draws):
+            before(members)
+            return way.train(members, lesson, draws)
+
+        return way._replace(train=train)
+
+    return made
+
+
 @pytest.fixture
 def no_bf16(monkeypatch):
     """A processor without bf16."""
@@ -264,51 +279,19 @@ class TestTrial:
         """A form whose first step with all members is slow is fastest all the same, if its others are."""
         steps = []
 
-        def slow_to_begin(learner):
-            way = EXECUTIONS["loop"](learner)
+        def begin(members):
+            steps.append(len(members))
+            work(0.2 if steps == [1, 2] else 0.0)
 
-            def train(members, lesson, draws):
-                steps.append(len(members))
-                work(0.2 if steps == [1, 2] else 0.0)
-                return way.train(members, lesson, draws)
-
-            return way._replace(train=train)
-
-        def slow(learner):
-            way = EXECUTIONS["loop"](learner)
-
-            def train(members, lesson, draws):
-                work(0.05)
-                return way.train(members, lesson, draws)
-
-            return way._replace(train=train)
-
-        found = try_out(setup, [LOOP, VMAP], Table({"loop": slow, "vmap": slow_to_begin}, {}), 0.0)
+        forms = {"loop": loop_after(lambda _members: work(0.05)), "vmap": loop_after(begin)}
+        found = try_out(setup, [LOOP, VMAP], Table(forms, {}), 0.0)
 
         assert [one.execution for one in found] == ["vmap", "loop"]
 
     def test_a_form_that_is_kept_waiting_is_not_slow(self, setup):
         """While other processes have the processor, one thread's form is not slower than one that works as long."""
-
-        def kept_waiting(learner):
-            way = EXECUTIONS["loop"](learner)
-
-            def train(members, lesson, draws):
-                time.sleep(0.1)
-                return way.train(members, lesson, draws)
-
-            return way._replace(train=train)
-
-        def slow(learner):
-            way = EXECUTIONS["loop"](learner)
-
-            def train(members, lesson, draws):
-                work(0.05)
-                return way.train(members, lesson, draws)
-
-            return way._replace(train=train)
-
-        found = try_out(setup, [LOOP, VMAP], Table({"loop": slow, "vmap": kept_waiting}, {}), 0.0)
+        forms = {"loop": loop_after(lambda _members: work(0.05)), "vmap": loop_after(lambda _members: time.sleep(0.1))}
+        found = try_out(setup, [LOOP, VMAP], Table(forms, {}), 0.0)
 
         assert [one.execution for one in found] == ["vmap", "loop"]
 

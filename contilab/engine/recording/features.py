@@ -8,16 +8,14 @@ Shapes: N samples, F features.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from contilab.data.contract import Stream
-from contilab.data.selection import first, ranks
+from contilab.data.selection import first, known_ranks
 from contilab.engine.evaluate import BATCH
 from contilab.engine.pools import gathered
 from contilab.engine.recording.subset import subset
@@ -47,7 +45,7 @@ class Samples(NamedTuple):
 def samples_of(stream: Stream, digest: str) -> Samples:
     """Return the samples of *stream* on which features are measured; *digest*: of its data."""
     learned, owner = torch.cat([task.train for task in stream.tasks]).cpu().numpy(), stream.train_tasks.cpu().numpy()
-    rank, device = _ranks(digest, len(owner)), stream.train_tasks.device
+    rank, device = known_ranks(f"contilab.probe/1 {digest}", len(owner)), stream.train_tasks.device
     parts = [learned[owner[learned] == task] for task in range(len(stream.tasks))]
     return Samples(
         learned=[torch.from_numpy(first(part, rank, MOST)).to(device) for part in parts],
@@ -65,8 +63,3 @@ def features_of(forward: Callable[[Tensor], Forward], inputs: Tensor, samples: T
             found.append(forward(gathered(inputs, part)).features)
     features: Array = torch.cat(found).cpu().numpy()
     return features
-
-
-@lru_cache(maxsize=1)  # asked for after each stage
-def _ranks(digest: str, count: int) -> NDArray[np.uint64]:
-    return ranks(f"contilab.probe/1 {digest}", count)

@@ -8,13 +8,11 @@ Shapes: K tasks begun, T tasks, N samples, C head rows.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from contilab.data.selection import first, ranks
+from contilab.data.selection import first, known_ranks
 from contilab.engine.executions.loop import gradient
 from contilab.engine.masks import evaluation_mask
 from contilab.engine.pools import gathered
@@ -49,7 +47,7 @@ def task_gradients(setup: Setup, params: Params, *, last: int, look: Look) -> tu
 def samples_of(setup: Setup, task: int) -> Tensor:
     """Return the samples [N] of *task* that its gradient is a mean over, as indices into the training pool."""
     part = setup.stream.tasks[task].train
-    rank = _ranks(setup.shared.data.digest, len(setup.stream.train_rows))
+    rank = known_ranks(f"{KEY} {setup.shared.data.digest}", len(setup.stream.train_rows))
     return torch.from_numpy(first(part.cpu().numpy(), rank, SAMPLES)).to(part.device)
 
 
@@ -84,8 +82,3 @@ def cosines(grads: Sequence[Params], tasks: int) -> Tensor:
     found = torch.full((tasks, tasks), torch.nan, dtype=torch.float64)
     found[: len(grads), : len(grads)] = gram / (square[:, None] * square).sqrt()  # 0 / 0 is nan; exactly 1 with itself
     return found
-
-
-@lru_cache(maxsize=1)  # asked for each task of each member, and hashing 60,000 indices takes 0.05 s
-def _ranks(digest: str, count: int) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
-    return ranks(f"{KEY} {digest}", count)
