@@ -45,7 +45,9 @@ def stack(members: list[Tree]) -> Tree:
 
 def unstack(tree: Tree, count: int) -> list[Tree]:
     """Return the trees of the *count* members; their tensors are views of the stacked ones."""
-    return [pytree.tree_map(lambda leaf, member=member: leaf[member], tree) for member in range(count)]
+    leaves, form = pytree.tree_flatten(tree)
+    parts = [leaf.unbind() for leaf in leaves]  # once for all of them: in each step of a group this is on the way
+    return [pytree.tree_unflatten([part[member] for part in parts], form) for member in range(count)]
 
 
 def clone(tree: Tree) -> Tree:

@@ -5,8 +5,8 @@ says so, for parity with codes that have it so.
 
 A per-sample gradient is as large as the model, so writing 1,024 of them down costs far more than finding them. Where every
 parameter is the weight or bias of one linear layer they need not be written down: with layer input x and gradient d at its
-output the sample's gradient is d x^T, both reductions pass through the product, and the sum over samples is
-reduce(d)^T reduce(x). Every other model takes the long way, per-sample gradients under vmap.
+output the sample's gradient is d x^T, both reductions pass through the product, and the sum over samples and terms is
+(sum_k weight_k reduce(d_k))^T reduce(x). Every other model takes the long way, per-sample gradients under vmap.
 
 Shapes: N samples, K terms, C head rows, O and I outputs and inputs of a layer.
 """
@@ -122,14 +122,16 @@ class _LinearLayers(TorchFunctionMode):
 
 
 def _sums_by_layer(layers: list[_Layer], values: Tensor, weights: Tensor, reduce: Reduce) -> Params:
-    total: Params = {}
+    strengths: list[Tensor] = []  # [N, O] by layer; terms are summed first, so each layer has one product whatever their number
     for term in range(values.shape[1]):
         deltas = torch.autograd.grad(values[:, term].sum(), [layer.outputs for layer in layers], retain_graph=True)
-        for layer, delta in zip(layers, deltas, strict=True):
-            strength = weights[:, term, None] * reduce(delta)  # [N, O]
-            _add(total, {layer.weight: strength.T @ reduce(layer.inputs.detach())})
-            if layer.bias:
-                _add(total, {layer.bias: strength.sum(0)})
+        found = [weights[:, term, None] * reduce(delta) for delta in deltas]
+        strengths = [total.add_(one) for total, one in zip(strengths, found, strict=True)] if strengths else found
+    total: Params = {}
+    for layer, strength in zip(layers, strengths, strict=True):
+        _add(total, {layer.weight: strength.T @ reduce(layer.inputs.detach())})
+        if layer.bias:
+            _add(total, {layer.bias: strength.sum(0)})
     return total
 
 

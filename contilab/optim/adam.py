@@ -18,6 +18,7 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor
 from torch.optim.adam import adam as fused
+from torch.utils import _pytree as pytree
 
 from contilab.optim.contract import Optimiser, Params
 from contilab.spec.entry import Entry
@@ -71,14 +72,14 @@ def adam(settings: Settings) -> Optimiser:
         return params, state._replace(step=step)
 
     def alone(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
-        steps = state.step.to(torch.float32).repeat(len(params), 1).unbind()  # torch counts each of them up
+        steps = state.step.to(torch.float32).expand(len(params)).clone().unbind()  # torch counts each of them up
         fused(
             list(params.values()),
             [_laid_like(grads[name], theta) for name, theta in params.items()],
             list(state.mean.values()),
             list(state.square.values()),
             [],
-            [step.squeeze() for step in steps],
+            list(steps),
             fused=True,
             amsgrad=False,
             beta1=beta1,
@@ -90,8 +91,17 @@ def adam(settings: Settings) -> Optimiser:
         )
         return params, state._replace(step=state.step + 1)
 
+    def stacked(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
+        count = len(state.step)
+        if bool(((state.lr == state.lr[0]) & (state.step == state.step[0])).all()):
+            alone(params, grads, state._replace(lr=state.lr[0], step=state.step[0]))
+        else:
+            for member in range(count):
+                alone(*(pytree.tree_map(lambda leaf, member=member: leaf[member], tree) for tree in (params, grads, state)))
+        return params, state._replace(step=state.step + 1)
+
     clip_norm = None if settings.clip_norm == "off" else settings.clip_norm
-    return Optimiser(init=_init, update=update, clip_norm=clip_norm, alone=alone)
+    return Optimiser(init=_init, update=update, clip_norm=clip_norm, alone=alone, stacked=stacked)
 
 
 def _init(params: Params, values: Mapping[str, float]) -> AdamState:

@@ -38,6 +38,8 @@ class Optimiser(NamedTuple):
     engine scales each member's whole gradient to at most this norm before *update*; None leaves it as it is.
     alone(params, grads, state) -> what *update* returns, for one member whose tensors are under no transform: a form that may
     call what cannot be vmapped or compiled. *update* may round otherwise.
+    stacked(params, grads, state) -> the same for stacked members [E, ...] under no transform, in as few calls as their rates
+    allow.
     fold(params, state) -> how the same update folds into products; also of stacked members. *update* may round otherwise.
     """
 
@@ -46,3 +48,4 @@ class Optimiser(NamedTuple):
     clip_norm: float | None = None
     fold: Callable[[Params, State], Fold] | None = None
     alone: Callable[[Params, Params, State], tuple[Params, State]] | None = None
+    stacked: Callable[[Params, Params, State], tuple[Params, State]] | None = None

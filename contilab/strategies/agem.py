@@ -46,7 +46,7 @@ def _project(_state: State, grads: Params, references: Params) -> Params:
     reference = {name: each[0] for name, each in references.items()}
     along, length = dot(reference, grads), dot(reference, reference)
     factor = torch.where(length < SMALLEST, 0.0, along.clamp(max=0) / length.clamp(min=SMALLEST))
-    return {name: grad - factor * reference[name] for name, grad in grads.items()}
+    return {name: torch.addcmul(grad, factor, reference[name], value=-1) for name, grad in grads.items()}
 
 
 def dot(some: Params, others: Params) -> Tensor:

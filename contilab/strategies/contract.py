@@ -140,7 +140,8 @@ class Strategy(NamedTuple):
     What is made of the gradient, in this order:
     penalty(state, params) -> Penalty, added to the loss from the second stage on; its gradient is kept apart from that of the
     data. reference: gradients on memory that *project* wants. project(state, grads, references) -> grads, from the second
-    task on; references [K, *shape] by name. after_step(state, step) -> state.
+    task on; references [K, *shape] by name. after_step(state, step) -> state; as it runs in every step it owns the state and
+    the parameters before the step, and may write into them.
 
     At the end of each task:
     importance: asked for. after_task(state, end) -> state. notes(state) -> facts for the record, numbers or text by name.

@@ -87,11 +87,9 @@ def _penalty(state: SiState, params: Params) -> Penalty:
 
 
 def _after_step(state: SiState, step: StepEnd) -> SiState:
-    path = {
-        name: omega.addcmul(step.grads[name], step.after[name] - step.before[name], value=-1)
-        for name, omega in state.path.items()
-    }
-    return state._replace(path=path)
+    for name, omega in state.path.items():
+        omega.add_(step.before[name].sub_(step.after[name]).mul_(step.grads[name]))
+    return state
 
 
 def _after_task(state: SiState, end: TaskEnd) -> SiState:

@@ -193,3 +193,42 @@ class TestAlone:
             ends.append(moved["w"].contiguous())
 
         assert torch.equal(*ends)
+
+
+@pytest.mark.parametrize(("name", "settings"), [case for case in cases() if built(*case.values).stacked is not None])
+@pytest.mark.parametrize("spread", [0, 1], ids=["one rate", "rates of their own"])
+class TestStacked:
+    """The form for stacked members under no transform."""
+
+    def test_equals_each_member_but_for_rounding(self, name, settings, spread):
+        """Twenty steps of three members end where each ends by `update`, to a few units in the last place."""
+        optimiser = built(name, settings)
+        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + spread * seed))) for seed in range(3)]
+        gradients = [[tensors(100 * step + seed) for seed in range(3)] for step in range(20)]
+
+        together = stacked(members)
+        for grads in gradients:
+            together = optimiser.stacked(together[0], stacked(grads), together[1])
+        alone = pytree.tree_map(torch.clone, members)
+        for grads in gradients:
+            alone = [optimiser.update(params, own, state) for (params, state), own in zip(alone, grads, strict=True)]
+
+        rounding = 40 * torch.finfo(torch.float32).eps
+        pairs = (pytree.tree_leaves(each) for each in (together, stacked(alone)))
+        torch.testing.assert_close(*pairs, rtol=rounding, atol=rounding)
+
+    def test_members_at_different_steps(self, name, settings, spread):
+        """Members that have taken different numbers of steps are each moved by their own."""
+        optimiser = built(name, settings)
+        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + spread))) for seed in range(2)]
+        members[1] = optimiser.update(members[1][0], tensors(7), members[1][1])
+        whole, grads = stacked(members), [tensors(20), tensors(21)]
+        expected = [
+            optimiser.update(params, own, state)
+            for (params, state), own in zip(members, pytree.tree_map(torch.clone, grads), strict=True)
+        ]
+        found = optimiser.stacked(whole[0], stacked(grads), whole[1])
+
+        rounding = 40 * torch.finfo(torch.float32).eps
+        pairs = (pytree.tree_leaves(each) for each in (found, stacked(expected)))
+        torch.testing.assert_close(*pairs, rtol=rounding, atol=rounding)

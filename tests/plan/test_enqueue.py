@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -167,12 +166,9 @@ class TestScale:
         ids=["many seeds", "many cells"],
     )
     def test_10000_runs(self, axes: str, tmp_path: Path) -> None:
-        """10,000 runs are planned in under 20 seconds, as many seeds and as many cells."""
+        """10,000 runs are planned, as many seeds and as many cells; `tests/bench/store.py` tells how long it takes."""
         varied = axes.format(list(range(1250)), [(index + 1) / 1000 for index in range(125)], list(range(10)))
         names = 'preset = ["split_mnist_class", "synthetic_task"]\nmethod = ["naive", "joint", "ewc", "er"]'
         text = f'name = "a"\n[matrix]\n{names}\n{varied}'
-        began = time.monotonic()
-        planned = enqueue(tmp_path, text)
 
-        assert planned.new_runs == 10_000
-        assert time.monotonic() - began < 20
+        assert enqueue(tmp_path, text).new_runs == 10_000

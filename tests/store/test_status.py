@@ -192,9 +192,7 @@ class TestScale:
 
     @pytest.mark.slow
     def test_ten_thousand_runs(self, plan):
-        """Writing 10,000 runs in 1,250 groups takes under 10 seconds; measured 3 s on ext4 and 2 cores."""
-        started = time.monotonic()
+        """The states of 10,000 runs in 1,250 groups are told; `tests/bench/store.py` tells how long that takes."""
         planned = plan(groups=1250, members=8)
 
-        assert time.monotonic() - started < 10
-        assert len(study_status(planned.store, planned.study)) == 10_000
+        assert counts(study_status(planned.store, planned.study)) == {"waiting": 10_000}

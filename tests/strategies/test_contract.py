@@ -340,19 +340,20 @@ class TestStepEnd:
         """Under vmap each member gets the state that it gets alone."""
         strategy = built(name, settings)
         states, steps = members_in_second_task(strategy, settings), self.steps()
+        whole = (stacked(states), stacked(steps))
         alone = stacked([strategy.after_step(*each) for each in zip(states, steps, strict=True)])
 
-        assert_equal(alone, vmap(strategy.after_step)(stacked(states), stacked(steps)), rtol=1e-12, atol=1e-14)
+        assert_equal(alone, vmap(strategy.after_step)(*whole), rtol=1e-12, atol=1e-14)
 
-    def test_changes_no_argument(self, name, settings):
-        """The state before stays as it was, and so do parameters and gradients."""
+    def test_changes_only_what_it_owns(self, name, settings):
+        """Parameters after the step and gradients stay as they were, and the state becomes another one."""
         strategy = built(name, settings)
-        given = (after_one_task(strategy, settings), self.steps()[0])
-        before = cloned(given)
-        after = strategy.after_step(*given)
+        state, step = after_one_task(strategy, settings), self.steps()[0]
+        old_state, old_step = cloned((state, step))
+        after = strategy.after_step(state, step)
 
-        assert_equal(before, given)
-        assert any(not torch.equal(*pair) for pair in zip(*map(pytree.tree_leaves, (after, given[0])), strict=True))
+        assert_equal((old_step.after, old_step.grads), (step.after, step.grads))
+        assert any(not torch.equal(*pair) for pair in zip(*map(pytree.tree_leaves, (after, old_state)), strict=True))
 
 
 @strategies_with("teacher")

@@ -6,7 +6,7 @@ the backward pass moves the weights while it finds their gradients (`layered`, `
 second half of a step, as in `vmap`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,10 +21,10 @@ from contilab.engine.executions.contract import Execution
 from contilab.engine.executions.folding import Folding, folding_of
 from contilab.engine.executions.head import Changing, Dress, Head, Judges
 from contilab.engine.executions.layered import Layered
-from contilab.engine.executions.lines import Line, References, lines_of, references_of, targets_of
+from contilab.engine.executions.lines import Line, lines_of, references_of, targets_of
+from contilab.engine.executions.moving import mover
 from contilab.engine.executions.parted import Flat
 from contilab.engine.executions.passes import Gradients, gradients_of
-from contilab.engine.executions.vmap import mover
 from contilab.engine.step import Learned, Learner, Lesson
 from contilab.errors import UsageError
 from contilab.models.contract import Params
@@ -99,10 +99,9 @@ class _Steps:
     def by_gradients(self, draws: list[Draw]) -> Tensor:
         """Return the losses [S, E] of steps whose gradients go through the second half of the step."""
         gradients, penalties = gradients_of(self._learner.model, self._members.params), []
-        judges = None if self._references is None else self._trainer.reference_head.judges(self._references.targets)
+        references_at = self._reference_gradients()
         for step, (line, draw) in enumerate(zip(self._lines, draws, strict=True)):
-            # References first: gradients last until the next ones only.
-            references = self._reference_gradients(step, gradients, self._references, judges)
+            references = references_at(step)
             learned = self._learned(step, line, gradients)._replace(references=references)
             penalties.append(self._trainer.move(self._lesson, self._members, learned, draw)[1])
         return self._judges.losses() + torch.stack(penalties)
@@ -118,18 +117,26 @@ class _Steps:
         grads = gradients(self._members.params, x, judge)
         return Learned(grads, self._no_loss, found["logits"], {})
 
-    def _reference_gradients(
-        self, step: int, gradients: Gradients, references: References | None, judges: Judges | None
-    ) -> Params:
-        """Return the gradients of the mean cross entropy of each reference batch, [E, K, *shape] by name."""
-        if references is None or judges is None:
-            return {}
+    def _reference_gradients(self) -> Callable[[int], Params]:
+        """Return what finds, of a step, the gradients of the mean cross entropy of each reference batch, [E, K, *shape]."""
+        references, params = self._references, self._members.params
+        if references is None:
+            return lambda _step: {}
+        judges = self._trainer.reference_head.judges(references.targets)
+        gradients = gradients_of(self._learner.model, params)  # in memory of their own, which those of the step do not take
         count = len(references.samples) // len(self._lines)
-        found = []
-        for place in range(step * count, (step + 1) * count):
+
+        def of_one(place: int) -> Params:
             x = self._gathered(references.samples[place], references.views[place])
-            found.append(clone(gradients(self._members.params, x, partial(_judged, judges, place))))
-        return {name: torch.stack([grads[name] for grads in found], dim=1) for name in self._members.params}
+            return gradients(params, x, partial(_judged, judges, place))
+
+        def at(step: int) -> Params:
+            if count == 1:  # nothing to copy, as for agem
+                return {name: grad[:, None] for name, grad in of_one(step).items()}
+            found = [clone(of_one(place)) for place in range(step * count, (step + 1) * count)]
+            return {name: torch.stack([grads[name] for grads in found], dim=1) for name in params}
+
+        return at
 
     def _changing(self, line: Line, x: Tensor) -> Changing:
         """Return what the batches of a step are judged by that training changes; the same object while it changes nothing."""
