@@ -45,7 +45,8 @@ class Model(NamedTuple):
     is_convolutional: one member alone gains from channels_last; see `layout`. takes_members: forward takes E members as well,
     every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C]. chain: of a
     model that is nothing but linear layers with ReLU between them, on flattened inputs, their names in order; the parameters of
-    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none. normalise(x, into=None): of a model that takes
+    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none. rounds: who computes a chain without forward is to
+    multiply in bf16; forward does so by itself. normalise(x, into=None): of a model that takes
     inputs as they are stored, what its forward does to them first, in new memory or *into* a tensor; for who computes a chain
     without forward.
 
@@ -60,5 +61,6 @@ class Model(NamedTuple):
     is_convolutional: bool = False
     takes_members: bool = False
     chain: tuple[str, ...] = ()
+    rounds: bool = False
     normalise: Callable[..., Tensor] | None = None
     buffers: Mapping[str, Constant] = {}

@@ -317,16 +317,21 @@ class TestPoison:
     """Groups that kill whoever works on them."""
 
     def test_quarantine(self, tmp_path, started):
-        """Each kills three workers and is then left alone: exit code 3 names it, and after `retry` it is trained."""
+        """After three workers without progress each is left alone: exit code 3 names it, and after `retry` it is trained.
+
+        On a slow machine the first attempt writes a checkpoint, which is progress: the fourth is then the last.
+        """
         enqueue(tmp_path, MANIFEST, ["matrix.seed=[0]"])
         process = started("--store", tmp_path, "--workers", 2, environ={"CONTILAB_FAILPOINT": "output.half:KILL"})
         _, err = process.communicate(timeout=100)
+        attempts = len(records(tmp_path, "*/*.json"))
         released = retry(open_store(tmp_path)).groups
         again = started("--store", tmp_path, "--workers", 2)
         again.communicate(timeout=60)
 
         assert process.returncode == 3
-        assert err.count("worker_died") == 6
+        assert err.count("worker_died") == attempts
+        assert attempts in (6, 7, 8)
         assert [gid for gid in released if f"group {gid[:12]}: is in quarantine: 3 attempts" in err] == list(released)
         assert len(released) == 2
         assert again.returncode == 0

@@ -77,4 +77,4 @@ def _model_in_bf16(model: Model) -> Model:
         dtype = next(iter(params.values())).dtype  # that of the parameters: inputs may be 8-bit, as they are stored
         return Forward(out.features.to(dtype), out.logits.to(dtype), out.moments)
 
-    return model._replace(forward=forward, chain=())  # a chain is what is computed without forward
+    return model._replace(forward=forward, rounds=True)

@@ -20,7 +20,7 @@ from contilab.engine.executions.blocks import draws_of_blocks, in_blocks
 from contilab.engine.executions.contract import Execution
 from contilab.engine.executions.folding import Folding, folding_of
 from contilab.engine.executions.head import Changing, Dress, Head, Judges
-from contilab.engine.executions.layered import Layered
+from contilab.engine.executions.layered import Layered, takes
 from contilab.engine.executions.lines import Line, lines_of, references_of, targets_of
 from contilab.engine.executions.moving import mover
 from contilab.engine.executions.parted import Flat
@@ -65,7 +65,7 @@ class _Trainer:
 
     def train(self, members: MemberState, lesson: Lesson, draws: Draw) -> Tensor:
         """Move *members* by the steps of *draws*, tensors [S, E, ...], and return their losses [S, E]."""
-        folding = folding_of(self.learner, members, lesson, draws) if self.learner.model.chain else None
+        folding = folding_of(self.learner, members, lesson, draws) if takes(self.learner.model, members.params) else None
         steps = _Steps(self, members, lesson, draws)
         return steps.by_gradients(unbind(draws)) if folding is None else steps.by_folding(folding)
 

@@ -12,12 +12,14 @@ ten numbers are too short for vector instructions.
 Shapes: E members, B samples, I and O inputs and outputs of a layer, C head rows.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from contilab.engine.executions.folding import Folding, Target
+from contilab.engine.executions.rounding import Rounded, is_offered
 from contilab.models.contract import Model, Params
 
 SMALL = 24  # chosen by the step of eight MLPs 2x400 at batch 10, 16, 20, 24, 32; see above
@@ -41,6 +43,11 @@ class _Layer(NamedTuple):
     below: Tensor  # I wide, gradients of the inputs
 
 
+def takes(model: Model, params: Params) -> bool:
+    """Tell whether *model* with *params* is such a chain, and its products can be as it wants them."""
+    return bool(model.chain) and (not model.rounds or (next(iter(params.values())).device.type == "cpu" and is_offered()))
+
+
 class Layered:
     """The passes of a batch of B samples of each member of *model*, a chain of layers with the parameters *params*.
 
@@ -51,6 +58,7 @@ class Layered:
         self._is_small = batch < SMALL
         self._axis = 1 if self._is_small else 2  # of the samples
         self._layers: list[_Layer] = []
+        self._products: AbstractContextManager[None] = Rounded() if model.rounds else nullcontext()
         self._normalise = model.normalise
         self._normalised: Tensor | None = None  # memory for inputs; asked for anew in each step it would cost 0.1 ms
         inputs = below = params[f"{model.chain[0]}.weight"].new_empty(0, 0, 0)
@@ -69,29 +77,32 @@ class Layered:
         """Return the logits [E, B, C] of x [E, B, *shape]."""
         self._x = self._given(x)
         first, *others = self._layers
-        self._product(first.weight, first.transposed, self._turned(self._x), first.outputs).add_(first.bias)
-        for layer in others:
-            self._product(layer.weight, layer.transposed, layer.inputs.relu_(), layer.outputs).add_(layer.bias)
+        with self._products:
+            self._product(first.weight, first.transposed, self._turned(self._x), first.outputs).add_(first.bias)
+            for layer in others:
+                self._product(layer.weight, layer.transposed, layer.inputs.relu_(), layer.outputs).add_(layer.bias)
         return self._turned(self._layers[-1].outputs)
 
     def gradients(self, d: Tensor, into: Params) -> None:
         """Write into the tensors *into* the gradients of all parameters, given those of the logits, [E, B, C]."""
         delta = self._turned(d)
-        for place in reversed(range(len(self._layers))):
-            weight, bias = self._layers[place].names
-            torch.sum(delta, self._axis, out=into[bias])  # first, while delta is in the cache
-            torch.bmm(delta.mT if self._is_small else delta, self._samples(place), out=into[weight])
-            delta = self._passed(place, delta)
+        with self._products:
+            for place in reversed(range(len(self._layers))):
+                weight, bias = self._layers[place].names
+                torch.sum(delta, self._axis, out=into[bias])  # first, while delta is in the cache
+                torch.bmm(delta.mT if self._is_small else delta, self._samples(place), out=into[weight])
+                delta = self._passed(place, delta)
 
     def descend(self, d: Tensor, folding: Folding) -> None:
         """Move the parameters by the gradients *d* [E, B, C] of the logits."""
         delta = self._turned(folding.scaled(d))
-        for place in reversed(range(len(self._layers))):
-            weight, bias = (folding.targets[name] for name in self._layers[place].names)
-            below = self._passed(place, delta)  # by the weights as they were
-            _move_bias(bias, delta.sum(self._axis))  # first, while delta is in the cache: 5 µs instead of 30
-            _move_weight(weight, delta.mT if self._is_small else delta, self._samples(place))
-            delta = below
+        with self._products:
+            for place in reversed(range(len(self._layers))):
+                weight, bias = (folding.targets[name] for name in self._layers[place].names)
+                below = self._passed(place, delta)  # by the weights as they were
+                _move_bias(bias, delta.sum(self._axis))  # first, while delta is in the cache: 5 µs instead of 30
+                _move_weight(weight, delta.mT if self._is_small else delta, self._samples(place))
+                delta = below
 
     def _given(self, x: Tensor) -> Tensor:
         """Return x as the first layer takes it, [E, B, I]."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from contilab.engine.executions.layered import Layered
+from contilab.engine.executions.layered import Layered, takes
 from contilab.engine.step import owned
 from contilab.models.contract import Model, Params
 
@@ -19,7 +19,7 @@ def gradients_of(model: Model, params: Params) -> Gradients:
     By hand for chains of linear layers, by automatic differentiation for others. The gradients are alone in memory, and last
     until the next call.
     """
-    return _by_hand(model, params) if model.chain else _by_autograd(model)
+    return _by_hand(model, params) if takes(model, params) else _by_autograd(model)
 
 
 def _by_hand(model: Model, params: Params) -> Gradients:

@@ -1,0 +1,129 @@
+"""Products in bf16 without tensors in bf16: what the library rounds, and what stays as it is."""
+
+import pytest
+import torch
+
+from contilab import catalog
+from contilab.engine.choice.form import Form
+from contilab.engine.choice.pace import Pace
+from contilab.engine.ensemble import initial_params, stack
+from contilab.engine.environment import TABLE
+from contilab.engine.executions import layered as module
+from contilab.engine.executions.layered import Layered, takes
+from contilab.engine.executions.rounding import Rounded, is_offered
+from contilab.models.contract import Model
+
+offered = pytest.mark.skipif(not is_offered(), reason="this processor or torch rounds no factors of fp32 products")
+
+
+def perceptron(**changes) -> tuple[Model, dict]:
+    """Return a perceptron 196-64-64-10 and two stacked members of it."""
+    entry = catalog.entry("model", "mlp")
+    model = entry.make(entry.settings(hidden=(64, 64)), (196,), 10)._replace(**changes)
+    cpu = torch.device("cpu")
+    return model, stack([initial_params(model, seed, device=cpu, dtype=torch.float32) for seed in range(2)])
+
+
+def drawn(batch: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return inputs and gradients of logits."""
+    generator = torch.Generator().manual_seed(batch)
+    return torch.randn(2, batch, 196, generator=generator), torch.randn(2, batch, 10, generator=generator)
+
+
+def by_autocast(batch: int) -> dict:
+    """Return the gradients of all parameters by automatic differentiation with bf16 tensors."""
+    model, params = perceptron()
+    x, d = drawn(batch)
+    leaves = {name: value.requires_grad_() for name, value in params.items()}
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model.forward(leaves, {}, x).logits
+    return dict(zip(leaves, torch.autograd.grad(logits, tuple(leaves.values()), d.to(logits.dtype)), strict=True))
+
+
+def gradients(batch: int, **changes) -> dict:
+    """Return the gradients of all parameters by hand."""
+    model, params = perceptron(**changes)
+    x, d = drawn(batch)
+    own, found = Layered(model, params, batch), {name: torch.empty_like(value) for name, value in params.items()}
+    own.forward(x)
+    own.gradients(d, found)
+    return found
+
+
+class TestRounded:
+    """The context."""
+
+    @offered
+    def test_is_a_product_of_rounded_factors(self):
+        """A product in it is that of the factors rounded to bf16, with sums in fp32."""
+        one, other = torch.randn(2, 96, 96, generator=torch.Generator().manual_seed(0))
+        expected = (one.bfloat16().double() @ other.bfloat16().double()).float()
+        with Rounded():
+            found = one @ other
+
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+        assert not torch.equal(found, one @ other)
+
+    @offered
+    def test_ends(self):
+        """After it products are exact again, also where it ends by an error."""
+        values = torch.full((128, 128), 1 + 2**-10)
+        exact = values @ values
+        with pytest.raises(RuntimeError), Rounded():
+            raise RuntimeError
+        assert torch.equal(values @ values, exact)
+
+
+class TestLayered:
+    """Chains of linear layers by hand."""
+
+    @offered
+    @pytest.mark.parametrize("batch", [16, 64])
+    def test_gradients_as_near_fp32_as_those_of_autocast(self, batch):
+        """Every gradient is fp32, and no farther from that of exact products than what bf16 tensors give."""
+        exact, rounded, cast = gradients(batch), gradients(batch, rounds=True), by_autocast(batch)
+
+        for name, value in exact.items():
+            distances = [float((other[name] - value).norm()) for other in (rounded, cast)]
+            assert rounded[name].dtype == torch.float32
+            assert distances[0] <= 1.1 * distances[1]
+        assert not torch.equal(exact["head.weight"], rounded["head.weight"])
+
+    def test_where_the_library_does_not(self, monkeypatch):
+        """A chain that is to be rounded is not computed by hand where nothing would round it; another one is."""
+        monkeypatch.setattr(module, "is_offered", lambda: False)
+        model, params = perceptron()
+
+        assert takes(model, params)
+        assert not takes(model._replace(rounds=True), params)
+
+    def test_without_a_chain(self):
+        """Models that are no chain are never computed by hand."""
+        model, params = perceptron(chain=())
+        assert not takes(model, params)
+
+
+class TestTraining:
+    """Whole steps."""
+
+    @offered
+    @pytest.mark.parametrize("method", ["ewc", "agem", "gem"])
+    def test_what_a_strategy_multiplies_is_exact(self, make, monkeypatch, method):
+        """Penalties and projections multiply in fp32; only the products of the model are rounded."""
+        seen = []
+        setup = make.setup([make.run(seed, method) for seed in range(2)])
+        strategy = setup.learner.strategy
+        name = "penalty" if strategy.penalty is not None else "project"
+        plain = getattr(strategy, name)
+
+        def watched(*arguments):
+            seen.append(torch.backends.mkldnn.matmul.fp32_precision)
+            return plain(*arguments)
+
+        learner = setup.learner._replace(strategy=strategy._replace(**{name: watched}))
+        pace = Pace(setup._replace(learner=learner, stages=setup.stages[1:]), TABLE.maker(Form("batched", "bf16")))
+        pace.lap(3)
+
+        assert seen
+        assert set(seen) == {torch.backends.mkldnn.matmul.fp32_precision}
