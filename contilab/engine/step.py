@@ -193,6 +193,13 @@ def make_move(learner: Learner, *, is_alone: bool = False) -> Move:
     return move
 
 
+def are_looked_at(learner: Learner, draws: Draw) -> bool:
+    """Tell whether anything but a penalty and the update needs the gradients of *draws*."""
+    strategy = learner.strategy
+    is_projected = strategy.project is not None and bool(draws.references)
+    return strategy.after_step is not None or is_projected or learner.optimiser.clip_norm is not None
+
+
 def owned(grads: Params) -> Params:
     """Return *grads* as tensors that share no memory: autograd may give two parameters one gradient, or an expanded one."""
     places = [grad.data_ptr() for grad in grads.values()]

@@ -29,10 +29,17 @@ MODELS = [
 ]  # resnet18 has the same graphs
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder for what is compiled; what several tests have in common is compiled once."""
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture(autouse=True)
-def _own_graphs(monkeypatch, tmp_path):
-    """Compile into a folder of one's own, and forget the graphs of other tests."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+def _own_graphs(monkeypatch, folder):
+    """Compile into a folder of these tests' own, not for speed, and forget the graphs of other tests."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
+    monkeypatch.setenv("TORCHINDUCTOR_DEBUG_COMPILE", "1")  # a third of the time, and the same graphs
     torch._dynamo.reset()
 
 

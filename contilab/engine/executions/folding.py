@@ -9,7 +9,7 @@ from torch import Tensor
 
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState
-from contilab.engine.step import Learner, Lesson
+from contilab.engine.step import Learner, Lesson, are_looked_at
 from contilab.optim.contract import Fold
 
 Factor = float | Tensor  # one number where all members have the same, else shaped to be multiplied with
@@ -55,16 +55,11 @@ class Folding(NamedTuple):
 
 def folding_of(learner: Learner, members: MemberState, lesson: Lesson, draws: Draw) -> Folding | None:
     """Return how updates fold where nothing but the optimiser looks at gradients; None elsewhere. Waits for the device."""
-    strategy, optimiser = learner.strategy, learner.optimiser
-    is_looked_at = (
-        strategy.after_step is not None
-        or (strategy.penalty is not None and lesson.stage > 0)
-        or (strategy.project is not None and bool(draws.references))
-        or optimiser.clip_norm is not None
-    )
-    return (
-        None if is_looked_at or optimiser.fold is None else _folding(members, optimiser.fold(members.params, members.optimiser))
-    )
+    fold = learner.optimiser.fold
+    is_pulled = learner.strategy.penalty is not None and lesson.stage > 0
+    if fold is None or is_pulled or are_looked_at(learner, draws):
+        return None
+    return _folding(members, fold(members.params, members.optimiser))
 
 
 def _folding(members: MemberState, fold: Fold) -> Folding:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from contilab.engine.draws import Draw, unbind
 from contilab.engine.ensemble import MemberState, unstack
-from contilab.engine.step import Learned, Learner, Lesson, Move, make_move
+from contilab.engine.step import Learned, Learner, Lesson, Move, are_looked_at, make_move
 
 
 def mover(learner: Learner) -> Move:
@@ -52,13 +52,7 @@ def one_by_one(move: Move) -> Move:
 
 def _is_plain(learner: Learner, members: MemberState, draw: Draw) -> bool:
     """Tell whether the second half is a penalty, if any, and an update of all members in one call."""
-    strategy, optimiser = learner.strategy, learner.optimiser
-    is_looked_at = (
-        strategy.after_step is not None
-        or (strategy.project is not None and bool(draw.references))
-        or optimiser.clip_norm is not None
-    )
-    return optimiser.stacked is not None and not (is_looked_at or draw.keep or members.buffers)
+    return learner.optimiser.stacked is not None and not (are_looked_at(learner, draw) or draw.keep or members.buffers)
 
 
 def _at_once(learner: Learner) -> Move:
