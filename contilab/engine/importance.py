@@ -127,12 +127,8 @@ def _sums_by_layer(layers: list[_Layer], values: Tensor, weights: Tensor, reduce
         deltas = torch.autograd.grad(values[:, term].sum(), [layer.outputs for layer in layers], retain_graph=True)
         found = [weights[:, term, None] * reduce(delta) for delta in deltas]
         strengths = [total.add_(one) for total, one in zip(strengths, found, strict=True)] if strengths else found
-    total: Params = {}
-    for layer, strength in zip(layers, strengths, strict=True):
-        _add(total, {layer.weight: strength.T @ reduce(layer.inputs.detach())})
-        if layer.bias:
-            _add(total, {layer.bias: strength.sum(0)})
-    return total
+    weights_of = {layer.weight: one.T @ reduce(layer.inputs.detach()) for layer, one in zip(layers, strengths, strict=True)}
+    return weights_of | {layer.bias: one.sum(0) for layer, one in zip(layers, strengths, strict=True) if layer.bias}
 
 
 def _sums_by_sample(model: Model, params: Params, request: Importance, samples: Samples) -> Params:

@@ -6,7 +6,8 @@ m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2
 theta <- theta - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 
 Only the learning rate is taken per member, and tensors are written in place, as in `sgd`. A member alone is moved by torch's
-fused kernel: 0.37 ms instead of 1.77 ms for an MLP 2x400 (one Xeon core).
+fused kernel: 0.37 ms instead of 1.77 ms for an MLP 2x400 (one Xeon core). Stacked members take one call of it where their
+rates and steps are one.
 """
 
 import math

@@ -39,7 +39,7 @@ class Optimiser(NamedTuple):
     alone(params, grads, state) -> what *update* returns, for one member whose tensors are under no transform: a form that may
     call what cannot be vmapped or compiled. *update* may round otherwise.
     stacked(params, grads, state) -> the same for stacked members [E, ...] under no transform, in as few calls as their rates
-    allow.
+    and steps allow. It may round otherwise too, and where a member lies among the others may change its last bits.
     fold(params, state) -> how the same update folds into products; also of stacked members. *update* may round otherwise.
     """
 

@@ -135,7 +135,7 @@ class Strategy(NamedTuple):
     loss(state, batches) -> scalar; batches by name: "current", and those named in *replay*.
     replay: names of independent draws from memory, made anew in each step. keeps_logits: memory keeps the logits of the step
     in which a sample arrives. teacher(state) -> the parameters whose logits of the current batch the loss wants, from the
-    second stage on.
+    second stage on; they change at the end of a task only.
 
     What is made of the gradient, in this order:
     penalty(state, params) -> Penalty, added to the loss from the second stage on; its gradient is kept apart from that of the

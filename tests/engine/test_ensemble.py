@@ -171,8 +171,8 @@ class TestVmap:
         clip_norm = {"sgd": 1.0}.get(optim, "off")
         runs = [make.run(seed, method, optim=(optim, {"lr": 0.01, "clip_norm": clip_norm}), train=train) for seed in range(3)]
         alone = make.outcomes(runs, "vmap", dtype=torch.float64)
-        together = torch.func.vmap(make_move(make.setup(runs).learner), in_dims=(None, 0, 0, 0))
-        monkeypatch.setattr(moving, "one_by_one", lambda _move: together)
+        vmapped = torch.func.vmap(make_move(make.setup(runs).learner), in_dims=(None, 0, 0, 0))
+        monkeypatch.setattr(moving, "one_by_one", lambda _move: vmapped)
         monkeypatch.setattr(moving, "_is_plain", lambda *_: False)
         together = make.outcomes(runs, "vmap", dtype=torch.float64)
 

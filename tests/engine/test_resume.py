@@ -27,7 +27,8 @@ every_way = pytest.mark.parametrize("way", ["loop", "vmap"])
 @every_method
 def test_stopped_at_five_random_steps(make, looks, drawn, exams, method, optim, scenario, way):  # noqa: PLR0917 - a grid
     """Every strategy, optimiser and scenario of the catalog ends like in one go: weights, answers, record, draws and exams."""
-    runs = [make.run(seed, method, scenario=scenario, optim=(optim, {"lr": 0.02, "clip_norm": 1.0})) for seed in (3, 8)]
+    clip = {"clip_norm": 1.0} if optim == "sgd" else {}  # without, Adam takes all members in one call
+    runs = [make.run(seed, method, scenario=scenario, optim=(optim, {"lr": 0.02, **clip})) for seed in (3, 8)]
     ends = random.Random(f"{method} {optim} {scenario} {way}").sample(range(1, STEPS.get(method, 18)), 5)
     whole = make.facts(make.outcomes(runs, way))
     once = [drawn.copy(), exams.copy()]

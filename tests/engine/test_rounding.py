@@ -11,7 +11,9 @@ from contilab.engine.environment import TABLE
 from contilab.engine.executions import layered as module
 from contilab.engine.executions.layered import Layered, takes
 from contilab.engine.executions.rounding import Rounded, is_offered
+from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.models.contract import Model
+from contilab.spec.sections import Train
 
 offered = pytest.mark.skipif(not is_offered(), reason="this processor or torch rounds no factors of fp32 products")
 
@@ -22,6 +24,18 @@ def perceptron(**changes) -> tuple[Model, dict]:
     model = entry.make(entry.settings(hidden=(64, 64)), (196,), 10)._replace(**changes)
     cpu = torch.device("cpu")
     return model, stack([initial_params(model, seed, device=cpu, dtype=torch.float32) for seed in range(2)])
+
+
+def parameters_after(make, batch: int, settings: dict, precision: str) -> torch.Tensor:
+    """Return the parameters of two perceptrons after five batched steps, in one row."""
+    train = Train(steps=5, batch=batch)
+    runs = [make.run(seed, model=("mlp", {"hidden": (64, 64)}), optim=("sgd", settings), train=train) for seed in range(2)]
+    setup = make.setup(runs, make.stream((200, 200)))
+    execution = TABLE.maker(Form("batched", precision))(setup.learner)
+    [stage, *_] = setup.stages
+    draws = draws_of(setup).chunk(stage, stage.schedule.chunk(0, 5), initial_memory(setup))
+    trained, _ = execution.train(execution.gather(initial_members(setup)), setup.lesson(stage), draws)
+    return torch.cat([value.flatten() for member in execution.scatter(trained) for value in member.params.values()])
 
 
 def drawn(batch: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -54,16 +68,17 @@ class TestRounded:
     """The context."""
 
     @offered
-    def test_is_a_product_of_rounded_factors(self):
+    @pytest.mark.parametrize("shape", [(96, 96), (3, 96, 96)], ids=["one", "several"])
+    def test_is_a_product_of_rounded_factors(self, shape):
         """A product in it is that of the factors rounded to bf16, with sums in fp32."""
-        one, other = torch.randn(2, 96, 96, generator=torch.Generator().manual_seed(0))
+        one, other = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
         expected = (one.bfloat16().double() @ other.bfloat16().double()).float()
         with Rounded():
             found = one @ other
 
         assert found.dtype == torch.float32
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
-        assert not torch.equal(found, one @ other)
+        assert float((found - one @ other).abs().max()) > 1e-3
 
     @offered
     def test_ends(self):
@@ -98,6 +113,15 @@ class TestLayered:
         assert takes(model, params)
         assert not takes(model._replace(rounds=True), params)
 
+    def test_on_another_device(self, monkeypatch):
+        """So it is on devices whose library is another one."""
+        monkeypatch.setattr(module, "is_offered", lambda: True)
+        model, params = perceptron(rounds=True)
+        elsewhere = {name: value.to("meta") for name, value in params.items()}
+
+        assert takes(model, params)
+        assert not takes(model, elsewhere)
+
     def test_without_a_chain(self):
         """Models that are no chain are never computed by hand."""
         model, params = perceptron(chain=())
@@ -108,10 +132,23 @@ class TestTraining:
     """Whole steps."""
 
     @offered
+    @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9, "weight_decay": 0.01}], ids=["plain", "all"])
+    @pytest.mark.parametrize("batch", [16, 64])
+    def test_folded_updates_are_those_by_gradients(self, make, settings, batch):
+        """Products that move the weights themselves round as those do that make gradients, and otherwise than fp32."""
+        folded, found, exact = (
+            parameters_after(make, batch, {"lr": 0.1, **settings, **more}, precision)
+            for more, precision in (({}, "bf16"), ({"clip_norm": 1e9}, "bf16"), ({}, "fp32"))
+        )
+
+        torch.testing.assert_close(folded, found, rtol=1e-4, atol=1e-4)
+        assert float((folded - exact).abs().max()) > 1e-4
+
+    @offered
     @pytest.mark.parametrize("method", ["ewc", "agem", "gem"])
     def test_what_a_strategy_multiplies_is_exact(self, make, monkeypatch, method):
         """Penalties and projections multiply in fp32; only the products of the model are rounded."""
-        seen = []
+        seen, outside = [], torch.backends.mkldnn.matmul.fp32_precision
         setup = make.setup([make.run(seed, method) for seed in range(2)])
         strategy = setup.learner.strategy
         name = "penalty" if strategy.penalty is not None else "project"
@@ -126,4 +163,4 @@ class TestTraining:
         pace.lap(3)
 
         assert seen
-        assert set(seen) == {torch.backends.mkldnn.matmul.fp32_precision}
+        assert set(seen) == {outside}

@@ -220,7 +220,7 @@ class TestStacked:
     def test_members_at_different_steps(self, name, settings, spread):
         """Members that have taken different numbers of steps are each moved by their own."""
         optimiser = built(name, settings)
-        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + spread))) for seed in range(2)]
+        members = [(tensors(seed), optimiser.init(tensors(seed), values_of(settings, 1 + spread * seed))) for seed in range(2)]
         members[1] = optimiser.update(members[1][0], tensors(7), members[1][1])
         whole, grads = stacked(members), [tensors(20), tensors(21)]
         expected = [

@@ -24,7 +24,7 @@ from contilab.engine.executions.layered import Layered, takes
 from contilab.engine.executions.lines import Line, lines_of, references_of, targets_of
 from contilab.engine.executions.moving import mover
 from contilab.engine.executions.parted import Flat
-from contilab.engine.executions.passes import Gradients, gradients_of
+from contilab.engine.executions.passes import Gradients, gradients_of, logits_of
 from contilab.engine.step import Learned, Learner, Lesson
 from contilab.errors import UsageError
 from contilab.models.contract import Params
@@ -81,6 +81,7 @@ class _Steps:
         self._judges = trainer.head.judges(targets_of(lesson, draws))
         self._is_still = not (trainer.learner.strategy.keeps_logits or trainer.learner.strategy.teacher)
         self._state = Changing(members.strategy, {}, None)
+        self._taught = self._teacher()
         self._references = references_of(lesson, draws)
         self._no_loss = members.stored.new_zeros(len(members.stored))  # losses are worked out for all steps, at the end
 
@@ -142,12 +143,16 @@ class _Steps:
         """Return what the batches of a step are judged by that training changes; the same object while it changes nothing."""
         if self._is_still:
             return self._state
-        strategy, teacher = self._learner.strategy, None
-        if strategy.teacher is not None and self._lesson.stage > 0:
-            params: Params = torch.func.vmap(strategy.teacher)(self._members.strategy)
-            teacher = self._learner.model.forward(params, {}, x[:, : self._current]).logits.detach()
+        teacher = None if self._taught is None else self._taught(x[:, : self._current])
         stored = {name: self._members.stored.take_along_dim(slots, dim=1) for name, slots in line.slots.items()}
         return Changing(self._members.strategy, stored, teacher)
+
+    def _teacher(self) -> Callable[[Tensor], Tensor] | None:
+        """Return what the teacher says of inputs; nothing but the end of a task moves it, so it stays as it is for a chunk."""
+        teacher = self._learner.strategy.teacher
+        if teacher is None or self._lesson.stage == 0:
+            return None
+        return logits_of(self._learner.model, torch.func.vmap(teacher)(self._members.strategy))
 
     def _gathered(self, samples: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Return the inputs of *samples* [E * B] as *views* say, [E, B, *shape].

@@ -3,8 +3,8 @@
 On a CPU the elementwise rest of a step is bound by memory, and one member's tensors fit into a cache where those of all do not,
 so each member is moved alone, on its slice of the stack (ewc with eight MLPs 2x400: 8,300 samples per CPU second instead of
 6,100). An update that reads everything once gains nothing by that: where nothing else looks at the gradients, Adam takes all
-members in one call (three MLPs 2x400, one Xeon core: 3.1 ms one by one, 1.2 in one call). On a GPU, where each call costs more
-than its arithmetic, everything is vmapped.
+members in one call (three MLPs 2x400, one Xeon core beside a busy one: 3.1 ms one by one, 1.6 in one call). On a GPU, where
+each call costs more than its arithmetic, everything is vmapped.
 """
 
 from typing import Any

@@ -22,6 +22,21 @@ def gradients_of(model: Model, params: Params) -> Gradients:
     return _by_hand(model, params) if takes(model, params) else _by_autograd(model)
 
 
+def logits_of(model: Model, params: Params) -> Callable[[Tensor], Tensor]:
+    """Return what finds the logits [E, B, C] of x [E, B, *shape] at *params*, which last until the next call."""
+    if not takes(model, params):
+        return lambda x: model.forward(params, {}, x).logits.detach()
+    layered: dict[int, Layered] = {}
+
+    def logits(x: Tensor) -> Tensor:
+        batch = x.shape[1]
+        if batch not in layered:
+            layered[batch] = Layered(model, params, batch)
+        return layered[batch].forward(x)
+
+    return logits
+
+
 def _by_hand(model: Model, params: Params) -> Gradients:
     grads = {name: torch.empty_like(value) for name, value in params.items()}
     layered: dict[int, Layered] = {}
