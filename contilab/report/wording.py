@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from contilab.metrics.contract import Absent
 from contilab.report.against import Against
 from contilab.report.standing import Standing
+from contilab.report.statistics.ranks import Ranking
 from contilab.report.table import Column, Entry, Line, Table
 
 
@@ -18,8 +19,14 @@ def standing_text(standing: Standing) -> str:
     if isinstance(found.critical, Absent):
         return f"{where} {p} Nemenyi: {found.critical.reason}."
     critical = f"Nemenyi critical difference at .05: {found.critical:.2f} of {len(found.names) - 1} ranks possible."
-    describe = "" if found.is_telling else " No two methods can differ by that much: the ranks only describe."
+    describe = "" if found.is_telling else f" {_why_only_described(found)}: the ranks only describe."
     return f"{where} {p} {critical}{describe}"
+
+
+def _why_only_described(found: Ranking) -> str:
+    if not found.is_separable:
+        return "No two methods can differ by that much"
+    return "Even if all benchmarks agreed, the best method could not be told from half of the others"
 
 
 def standing_table(standing: Standing) -> Table:

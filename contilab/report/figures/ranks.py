@@ -35,10 +35,11 @@ def ranks(key: str, standing: Standing) -> list[Drawing]:
     axes.spines["top"].set_visible(True)
     axes.spines["top"].set_position(("data", 0))
     axes.set_yticks([])
+    describe = "" if found.is_telling else " The ranks only describe."
     caption = (
         f"Mean rank by acc over {found.benchmarks} benchmarks, 1 is best; bars join methods that are not told apart at .05."
     )
-    return [draw(key, caption, _words(standing), figure)]
+    return [draw(key, caption + describe, _words(standing), figure)]
 
 
 def _words(standing: Standing) -> str:
