@@ -8,6 +8,7 @@ from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.comparison import Family, Paired
 from contilab.report.notices import Notice
 from contilab.report.protocol import Protocol
+from contilab.report.schedule import differing
 from contilab.report.selection import Choice
 from contilab.report.statistics.effect import outliers
 from contilab.report.statistics.interval import HONEST_SEEDS
@@ -38,6 +39,10 @@ def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]])
         ("Too few seeds: no test of these tables can reach .05 after Holm", _each(found, _few_seeds)),
         ("Fewer than ten seeds: bootstrap intervals are too narrow; read the t interval", _each(found, _narrow)),
         ("The cells of one table differ in more than their method", _each(found, _protocol)),
+        (
+            "Evaluation streams of different schedules: their minima, and all that is made of them, are never compared",
+            _each(found, _schedules),
+        ),
         ("EWC was capped: no publication has the cap, so a strength means something else than there", _each(found, _capped)),
         ("Memory was too small for its quotas and kept no sample", _each(found, _kept_nothing)),
         ("Classes without a sample in memory cannot be predicted and count as wrong", _each(found, _unpredictable)),
@@ -77,6 +82,10 @@ def _protocol(one: Found) -> Iterable[str]:
     for key in keys:
         values = {label: settings.get(key, "none") for label, settings in own.items()}
         yield f"{key} is {', '.join(f'{value} for {label}' for label, value in values.items())}"
+
+
+def _schedules(one: Found) -> Iterable[str]:
+    return differing(one.benchmark.variants)
 
 
 def _capped(one: Found) -> Iterable[str]:

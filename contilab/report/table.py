@@ -10,6 +10,7 @@ from contilab.metrics.contract import Absent, Metric, Value
 from contilab.metrics.table import metric
 from contilab.report.benchmark import NOT_COMPUTED, Benchmark, Variant
 from contilab.report.numbers import number
+from contilab.report.schedule import schedules
 from contilab.report.statistics.effect import outliers
 from contilab.report.summary import Summary
 from contilab.store.layout import short
@@ -86,12 +87,13 @@ def headline(benchmark: Benchmark) -> Table:
 
 
 def every_metric(benchmark: Benchmark) -> Table:
-    """Return metric by variant: mean, sd and n of everything that is computed; what no variant has is named in a note."""
+    """Return metric by variant: mean, sd and n of everything that is computed; what no variant has is named in a note.
+
+    Values of evaluation streams that were evaluated by different schedules are marked.
+    """
     notes = Notes()
     found = [item for item in benchmark.metrics.values() if any(variant.summary(item.name).n for variant in benchmark.variants)]
-    lines = tuple(
-        Line(item.name, item.unit, tuple(_summary(variant, item, notes) for variant in benchmark.variants)) for item in found
-    )
+    lines = tuple(Line(item.name, item.unit, tuple(_beside(benchmark.variants, item, notes))) for item in found)
     columns = tuple(Column(variant.label) for variant in benchmark.variants)
     left_out = _left_out(benchmark, [item.name for item in benchmark.metrics.values() if item not in found])
     return Table("metric", columns, lines, (*notes.items, *left_out))
@@ -160,6 +162,16 @@ def _summary(variant: Variant, item: Metric, notes: Notes) -> Entry:
     detail = _groups(found, item.unit) if item.is_of_group else spread(found.sd, found.n, len(variant.runs), item.unit)
     tip = "" if item.is_of_group else seed_values(variant.by_seed(item.name), lambda value: number(value, item.unit))
     return Entry(number(found.mean, item.unit), detail, marks, share, tip, found.mean)
+
+
+def _beside(variants: Sequence[Variant], item: Metric, notes: Notes) -> Iterable[Entry]:
+    """Yield the entries of *item*; where streams of several schedules stand beside each other, each is marked with its own."""
+    are_apart = len(schedules(variants, item.name)) > 1
+    for variant in variants:
+        entry = _summary(variant, item, notes)
+        own = schedules([variant], item.name) if are_apart else ()
+        marks = notes.mark(f"never compared with another schedule; this is {one}" for one in own)
+        yield entry._replace(marks=(*entry.marks, *marks))
 
 
 def spread(sd: float | None, n: int, planned: int, unit: str) -> str:

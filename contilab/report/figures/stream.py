@@ -9,6 +9,7 @@ from contilab.metrics.stream import Stream
 from contilab.report.benchmark import Benchmark, Variant
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import LINE, colour, style
+from contilab.report.schedule import differing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,9 @@ def stream(key: str, benchmark: Benchmark) -> Drawing | None:
         "Accuracy on the first task while all tasks are learned. Evaluations are dense after each switch (vertical lines), so "
         "the beginning of a task takes more room than its share of steps. Thin lines: one seed; thick lines: their mean."
     )
-    return draw(key, caption, _words([(variant, found) for _, variant, found in drawn]), figure)
+    apart = "; ".join(differing(variant for _, variant, _ in drawn))
+    note = f" Schedules differ, so never compare how deep the lines fall: {apart}." if apart else ""
+    return draw(key, caption + note, _words([(variant, found) for _, variant, found in drawn]), figure)
 
 
 def places(found: Stream) -> Array:
