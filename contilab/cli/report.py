@@ -9,6 +9,13 @@ import typer
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 
 
+class Pairs(StrEnum):
+    """Which methods are compared."""
+
+    BASELINE = "baseline"
+    ALL = "all"
+
+
 class Format(StrEnum):
     """What is written besides the tables for programs and report.md."""
 
@@ -24,6 +31,9 @@ def report(
     baseline: Annotated[
         str, typer.Option(metavar="METHOD", help="What methods are compared with; default: naive, else the first.")
     ] = "",
+    pairs: Annotated[
+        Pairs, typer.Option(help="all: each method is compared with each other one, and p corrected for all pairs.")
+    ] = Pairs.BASELINE,
     compare: Annotated[str, typer.Option(metavar="STUDY", help="Set each cell beside the same cell of another study.")] = "",
     format_: Annotated[Format, typer.Option("--format", help="latex: tables.tex for papers, besides the page.")] = Format.HTML,
 ) -> None:
@@ -31,7 +41,9 @@ def report(
     from contilab.report.write import write_report
 
     is_latex = format_ is Format.LATEX
-    written = write_report(store, study, out, baseline=baseline, compare=compare, is_latex=is_latex)
+    written = write_report(
+        store, study, out, baseline=baseline, has_all_pairs=pairs is Pairs.ALL, compare=compare, is_latex=is_latex
+    )
     typer.echo(f"report: {written.path}")
     if written.left_out:
         typer.echo(written.left_out, err=True)

@@ -33,20 +33,21 @@ FIELDS = (
 
 
 def comparison_table(family: Family) -> Table:
-    """Return method by test, for one metric of one benchmark."""
+    """Return method, or pair of methods, by test, for one metric of one benchmark."""
     notes = Notes()
-    lines = tuple(Line(item.label, "", tuple(_entries(family, item, notes))) for item in family.comparisons)
-    return Table("method", COLUMNS, lines, notes.items)
+    lines = tuple(Line(family.name(item), "", tuple(_entries(family, item, notes))) for item in family.comparisons)
+    return Table("method" if family.baseline else "pair", COLUMNS, lines, notes.items)
 
 
 def statement(family: Family) -> str:
     """Return what *family* is, what its seeds allow, and how far its intervals can be trusted, in sentences."""
     found = [item.found for item in family.comparisons if isinstance(item.found, Paired)]
     if not found:
-        return f"{family.metric.name}: nothing could be compared with {family.baseline}."
+        return f"{family.metric.name}: nothing could be compared{family.baseline and f' with {family.baseline}'}."
     fewest, seeds = (pick(len(one.differences) for one in found) for pick in (min, max))
     tests = f"{family.size} test{'s' if family.size > 1 else ''}"
-    parts = [f"{family.metric.name}, each method minus {family.baseline}, paired by seed; one Holm family of {tests}."]
+    what = f"each method minus {family.baseline}" if family.baseline else "each pair of methods, the second its baseline"
+    parts = [f"{family.metric.name}, {what}, paired by seed; one Holm family of {tests}."]
     need = seeds_needed(family.size)
     if seeds < need:
         parts.append(f"With {_counted(seeds)} none can be significant at .05 after Holm: {tests} need {need} seeds.")
@@ -81,7 +82,7 @@ def comparison_rows(benchmark: Benchmark, families: Iterable[Family]) -> Iterabl
                 "preset": benchmark.preset,
                 "scenario": benchmark.scenario,
                 "metric": family.metric.name,
-                "baseline": family.baseline,
+                "baseline": item.baseline,
                 "method": item.label,
                 "family_size": family.size,
                 **_facts(family, item),

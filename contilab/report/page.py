@@ -1,7 +1,8 @@
 """A whole report as one value, before it is written as Markdown, LaTeX or HTML."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from contilab.metrics.contract import Metric
@@ -19,6 +20,8 @@ from contilab.report.standing import Standing, standings
 from contilab.report.table import Table, every_metric, headline, per_seed
 from contilab.spec.study import Study
 from contilab.store.store import Store
+
+Compare = Callable[[Benchmark, Sequence[Choice]], tuple[Family, ...]]
 
 
 class Shown(NamedTuple):
@@ -69,6 +72,12 @@ class Section(NamedTuple):
         return significance(self.benchmark, is_tested=bool(self.families))
 
     @property
+    def compared(self) -> str:
+        """What its methods are compared with, as a heading; "" where nothing is compared."""
+        found = self.families[:1]
+        return "".join(f"Compared with {one.baseline}" if one.baseline else "All pairs of methods" for one in found)
+
+    @property
     def comparisons(self) -> tuple[Shown, ...]:
         """One table of tests per metric, `acc` first."""
         return shown(self.families)
@@ -108,11 +117,16 @@ def page(
     runs: Sequence[RunReport],
     *,
     baseline: str = "",
+    has_all_pairs: bool = False,
     other: tuple[str, Sequence[RunReport]] | None = None,
 ) -> Page:
-    """Return the report of *study*. baseline: what methods are compared with; other: name and runs of a second study."""
+    """Return the report of *study*.
+
+    baseline: what methods are compared with; has_all_pairs: each with each other one. other: name and runs of a second study.
+    """
     arranged, varied = benchmarks(runs), factors(study)
-    sections = tuple(_section(store, place, benchmark, varied, baseline) for place, benchmark in enumerate(arranged, 1))
+    compare = partial(families, baseline=baseline, has_all_pairs=has_all_pairs)
+    sections = tuple(_section(store, place, benchmark, varied, compare) for place, benchmark in enumerate(arranged, 1))
     found = [Found(s.benchmark, s.protocol, s.choices, s.families) for s in sections]
     return Page(
         study=study,
@@ -148,10 +162,10 @@ def question(manifest: str) -> str:
     return " ".join(filter(None, lines))
 
 
-def _section(store: Store, place: int, benchmark: Benchmark, varied: frozenset[str], baseline: str) -> Section:
+def _section(store: Store, place: int, benchmark: Benchmark, varied: frozenset[str], compare: Compare) -> Section:
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in benchmark.preset)
     chosen = choices(benchmark, varied)
-    tested = families(benchmark, chosen, baseline)
+    tested = compare(benchmark, chosen)
     return Section(f"b{place}-{name}", benchmark, chosen, tested, protocol(store, benchmark))
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from contilab.report.figures.svg import Drawing
@@ -10,10 +10,23 @@ from contilab.report.page import Page, shown
 from contilab.report.wording import against_text, standing_table, standing_text
 
 HERE = Path(__file__).parent
+BESIDE = {
+    "results.csv": "every metric of every run",
+    "results.parquet": "the same with types",
+    "absent.csv": "why a value is missing",
+    "comparisons.csv": "every test",
+    "selection.json": "grids, scores and choices",
+    "report.md": "",
+    "tables.tex": "for papers",
+    "figures/": "",
+}  # what may lie beside the page, and what it is
 
 
-def page_html(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
-    """Return *page* as HTML; every text of a study is escaped, only our own drawings, style and script go in as they are."""
+def page_html(page: Page, drawings: Mapping[str, Sequence[Drawing]], files: Collection[str]) -> str:
+    """Return *page* as HTML, which names the *files* that are written beside it.
+
+    Every text of a study is escaped; only our own drawings, style and script go in as they are.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -24,4 +37,9 @@ def page_html(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     words = {"against_text": against_text, "standing_table": standing_table, "standing_text": standing_text, "shown": shown}
     template = environment.get_template("report.html.j2")
-    return template.render(page=page, drawings=drawings, style=style, script=script, digest=digest, **words)
+    beside = [f"{name} ({what})" if what else name for name, what in BESIDE.items() if _is_there(name, files)]
+    return template.render(page=page, drawings=drawings, style=style, script=script, digest=digest, beside=beside, **words)
+
+
+def _is_there(name: str, files: Collection[str]) -> bool:
+    return any(file == name or (name.endswith("/") and file.startswith(name)) for file in files)

@@ -50,16 +50,24 @@ class Rendered(NamedTuple):
 
 
 def write_report(
-    store_root: Path, study: str, out: Path | None = None, *, baseline: str = "", compare: str = "", is_latex: bool = False
+    store_root: Path,
+    study: str,
+    out: Path | None = None,
+    *,
+    baseline: str = "",
+    has_all_pairs: bool = False,
+    compare: str = "",
+    is_latex: bool = False,
 ) -> Written:
     """Write the report of *study* into *out* (default: reports/<study> of the store), each file replaced in one step.
 
-    baseline: method or cell that the others are compared with (naive, else the first). compare: another study of the store,
-    to set each cell beside the same cell there. is_latex: tables.tex besides. UsageError if there is no such study or
-    baseline. Without the extra [report] the tables and report.md are still written.
+    baseline: method or cell that the others are compared with (naive, else the first). has_all_pairs: each method is compared
+    with each other one instead, all in one Holm family. compare: another study of the store, to set each cell beside the same
+    cell there. is_latex: tables.tex besides. UsageError if there is no such study or baseline. Without the extra [report] the
+    tables and report.md are still written.
     """
     store = open_store(store_root)
-    rendered = render(store, study, baseline=baseline, compare=compare, is_latex=is_latex)
+    rendered = render(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare, is_latex=is_latex)
     directory = out or store.reports_dir(study)
     for name, data in rendered.files.items():
         _put(directory / name, data)
@@ -68,9 +76,11 @@ def write_report(
     return Written(written[-1], directory, written, rendered.runs, rendered.page, missing, rendered.left_out)
 
 
-def render(store: Store, study: str, *, baseline: str = "", compare: str = "", is_latex: bool = False) -> Rendered:
+def render(
+    store: Store, study: str, *, baseline: str = "", has_all_pairs: bool = False, compare: str = "", is_latex: bool = False
+) -> Rendered:
     """Return the report of *study* as `write_report` writes it, the file to open last."""
-    runs, made = report_of(store, study, baseline=baseline, compare=compare)
+    runs, made = report_of(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare)
     lacking = [name for name in NEEDED if find_spec(name) is None]
     found: dict[str, list[Drawing]] = {} if lacking else drawings(made)
     files = {
@@ -79,20 +89,22 @@ def render(store: Store, study: str, *, baseline: str = "", compare: str = "", i
         **{f"figures/{item.key}.svg": item.svg.encode() for group in found.values() for item in group},
         "report.md": markdown(made, found).encode(),
     }
+    for_papers = {"tables.tex": latex(made).encode()} if is_latex else {}
     if not lacking:
-        files["report.html"] = page_html(made, found).encode()
-    if is_latex:
-        files["tables.tex"] = latex(made).encode()
+        files["report.html"] = page_html(made, found, [*files, *for_papers]).encode()
+    files |= for_papers
     left_out = f"report.html and figures need {' and '.join(lacking)}: pip install 'contilab[report]'" if lacking else ""
     return Rendered(files, tuple(runs), made, left_out)
 
 
-def report_of(store: Store, study: str, *, baseline: str = "", compare: str = "") -> tuple[list[RunReport], Page]:
+def report_of(
+    store: Store, study: str, *, baseline: str = "", has_all_pairs: bool = False, compare: str = ""
+) -> tuple[list[RunReport], Page]:
     """Return the runs of *study* and its report as a value."""
     plan = store.study(study)
     other = (compare, read_runs(store, store.study(compare))) if compare else None
     runs = read_runs(store, plan)
-    made = page(store, plan, runs, baseline=baseline, other=other)
+    made = page(store, plan, runs, baseline=baseline, has_all_pairs=has_all_pairs, other=other)
     if baseline and made.sections and not any(section.families for section in made.sections):
         found = ", ".join(sorted({run.cell.method for run in runs}))
         raise UsageError("--baseline", f'nothing can be compared with "{baseline}"', hint=f"the methods are {found}")
