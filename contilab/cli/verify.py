@@ -3,7 +3,8 @@
 The protocol stands first: what a number means must be known before it is seen to pass or fail.
 """
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,10 @@ TABLES = ("hsu2018", "smnist_1epoch", "vandeven2018", "vandeven2022")  # as writ
 RECORDED = ("hsu2018_short", "smnist_1epoch_short", "vandeven_short")  # our own, of the manifests of these names
 HEAD = ["method", "scenario", "published", "ours", "seeds", "difference", "allowed", "verdict"]
 WORDS = {True: "pass", False: "FAIL", None: "-"}
+STATUS = {"verified": "read in the source", "recalled": "known at second hand, so its cells give no verdict"}
+RULE = "A cell passes if it differs by no more than is allowed: 3 standard errors of both and half a point."
+BAND = "A band passes if our mean lies in it, or outside by no more than is allowed: 3 standard errors of ours. Its ground:"
+WIDTH = 120  # of lines that are broken
 
 
 def verify(
@@ -43,8 +48,7 @@ def verify(
     typer.echo(f"{table.title}\n{_about(table)}\n")
     typer.echo("\n".join(protocol(table, found)))
     typer.echo("\n" + columns([_head(table), *(_row(verdict) for verdict in found)], right=range(3, 7)))
-    reasons = [f"{_name(verdict)}: {verdict.reason}" for verdict in found if verdict.reason]
-    typer.echo("\n".join(["", *(["No verdict on", *reasons, ""] if reasons else []), _count(found)]))
+    typer.echo("\n".join(["", *rules(found), *without(found), _count(found)]))
     if any(verdict.passed is False for verdict in found):
         raise typer.Exit(3)
 
@@ -56,7 +60,7 @@ def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
         return
     yield f"Protocol of {len(found)} cell{'s' if len(found) > 1 else ''}"
     if table.not_stated:
-        yield f"not stated in the source: {', '.join(table.not_stated)}"
+        yield from _wrapped(f"not stated in the source: {', '.join(table.not_stated)}", "  ")
     shared = [one for one in found[0].differences if all(one in other.differences for other in found)]
     if shared:
         yield from _listed("in all of them" if len(found) > 1 else _name(found[0]), shared)
@@ -69,6 +73,35 @@ def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
     equal = len(alike.get((), ()))
     if equal and not shared:
         yield f"{'every' if equal == len(found) else 'in the others every'} setting that is stated is equal"
+    if free := sorted({key for verdict in found for key in getattr(verdict.reference, "free", ())}):
+        yield f"bands hold for any {', '.join(free)}"
+
+
+def rules(found: Sequence["Verdict"]) -> Iterator[str]:
+    """Yield when a cell passes, and when a band does and on what it rests, in lines."""
+    from contilab.report.published.table import Band
+
+    grounds: dict[str, list[Verdict]] = {}
+    for verdict in found:
+        if isinstance(verdict.reference, Band):
+            grounds.setdefault(verdict.reference.basis, []).append(verdict)
+    yield from [RULE] if len(found) > sum(map(len, grounds.values())) else []
+    yield from [BAND] if grounds else []
+    for basis, verdicts in grounds.items():
+        yield from _wrapped(f"  {_short(verdicts)}: {basis}", "    ")
+    yield from [""] if found else []
+
+
+def without(found: Sequence["Verdict"]) -> Iterator[str]:
+    """Yield what neither passes nor fails, by the reason, in lines."""
+    reasons: dict[str, list[Verdict]] = {}
+    for verdict in found:
+        if verdict.reason:
+            reasons.setdefault(verdict.reason, []).append(verdict)
+    for reason, verdicts in reasons.items():
+        yield f"No verdict, as {reason}:"
+        yield from _wrapped(f"  {_short(verdicts)}", "  ")
+    yield from [""] if reasons else []
 
 
 def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
@@ -76,21 +109,31 @@ def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
     yield from (f"  {difference}" for difference in differences)
 
 
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _short(verdicts: Iterable["Verdict"]) -> str:
+    """Return which rows of the table *verdicts* are."""
+    found = (verdict.reference for verdict in verdicts)
+    return ", ".join(dict.fromkeys(f"{one.method} {one.scenario} {_published(one).split(' ±')[0]}" for one in found))
+
+
 def _head(table: "Table") -> list[str]:
     return [table.said if word == "published" else word for word in HEAD]
 
 
 def _about(table: "Table") -> str:
-    status = f"recorded with {table.recorded_with}" if table.recorded_with else table.status
+    status = f"recorded with {table.recorded_with}" if table.recorded_with else f"{table.status}: {STATUS[table.status]}"
     return f"{status}, {table.seeds} seeds; accuracies in %, mean ± standard error of the mean"
 
 
 def _row(verdict: "Verdict") -> list[str]:
     reference, ours = verdict.reference, verdict.ours
     row = [reference.method, reference.scenario, _published(reference)]
-    if ours is None or not ours.values:
-        return [*row, "-", "0", "-", "-", WORDS[None]]
-    return [*row, _mean(ours), str(len(ours.values)), *_distance(reference, ours), WORDS[verdict.passed]]
+    if not ours.values:
+        return [*row, "-", _seeds(ours), "-", "-", WORDS[None]]
+    return [*row, _mean(ours), _seeds(ours), *_distance(reference, ours), WORDS[verdict.passed]]
 
 
 def _published(reference: "Cell | Band") -> str:
@@ -99,6 +142,12 @@ def _published(reference: "Cell | Band") -> str:
     if isinstance(reference, Band):
         return f"{reference.low:g} to {reference.high:g}"
     return f"{reference.mean:.2f}" + ("" if reference.sem is None else f" ± {reference.sem:.2f}")
+
+
+def _seeds(ours: "Ours") -> str:
+    """Return how many seeds have an accuracy, and of how many if some have none."""
+    known = len(ours.values)
+    return str(known) if known == ours.planned else f"{known} of {ours.planned}"
 
 
 def _mean(ours: "Ours") -> str:
@@ -119,8 +168,7 @@ def _distance(reference: "Cell | Band", ours: "Ours") -> tuple[str, str]:
 def _name(verdict: "Verdict") -> str:
     """Return what was compared: the cell of the table, and which of the study stands beside it."""
     reference = verdict.reference
-    ours = f" ({verdict.ours.name})" if verdict.ours else ""
-    return f"{reference.method}, {reference.scenario}, {_published(reference)}{ours}"
+    return f"{reference.method}, {reference.scenario}, {_published(reference)} ({verdict.ours.name})"
 
 
 def _count(found: Sequence["Verdict"]) -> str:

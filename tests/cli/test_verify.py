@@ -59,8 +59,17 @@ class TestVerify:
         assert "  optim.lr = 1e+30, published with 0.001" in own
 
     def test_counts_the_seeds_behind_a_number(self, told):
-        """Two seeds stand behind naive; both seeds of joint diverged, so there is no number and a count of 0."""
+        """Two seeds stand behind naive; both seeds of joint diverged, so there is no number and none of two is told."""
         rows = {line.split()[0]: line.split() for line in told.splitlines() if line.startswith(("naive  ", "joint  "))}
 
         assert rows["naive"][-4] == "2"
-        assert rows["joint"][-5:] == ["-", "0", "-", "-", "-"]
+        assert rows["joint"][-7:] == ["-", "0", "of", "2", "-", "-", "-"]
+
+    def test_tells_the_precision_that_was_trained_in(self, told):
+        """The manifest leaves it to the machine; what is compared is what the machine took, never the word auto."""
+        assert "engine.precision = auto" not in told
+
+    def test_tells_why_there_is_no_verdict(self, told):
+        """Each reason stands once, with the rows that it is of."""
+        assert "differ:\n  naive class 19.90\n" in told
+        assert "No verdict, as no seed has an accuracy:\n  joint class 97.93\n" in told

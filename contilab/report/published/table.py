@@ -3,7 +3,10 @@
 A table is a TOML file beside this one, or in `contilab.report.recorded` if its numbers are our own. `[protocol]` holds settings
 of all cells by dotted key, `[settings.METHOD]` those of a method, `settings.SCENARIO` those of a cell. A cell is [mean] or
 [mean, spread] in percent. Where a source does not tell a setting, `not_stated` says so in words, and its cells are printed
-without a verdict. `bands_for_any` names settings of the protocol with any value of which the bands hold.
+without a verdict. A method or cell with another optimiser has none of the protocol's settings of the optimiser.
+
+A band holds under the settings of each cell of its method and scenario that its own `settings` do not contradict, and under
+these. `bands_for_any` names settings with any value of which the bands hold.
 """
 
 import tomllib
@@ -29,7 +32,10 @@ class Cell(NamedTuple):
 
 
 class Band(NamedTuple):
-    """Where the mean of *method* must lie, in percent, under *settings*, and why."""
+    """Where the mean of *method* must lie, in percent, under *settings*, and why.
+
+    own: those of *settings* that it is for whatever the source has. free: those that may have any value.
+    """
 
     method: str
     scenario: str
@@ -37,6 +43,8 @@ class Band(NamedTuple):
     high: float
     basis: str
     settings: Mapping[str, Any]
+    own: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()
 
 
 class Table(NamedTuple):
@@ -102,20 +110,24 @@ def _cells(found: Mapping[str, Any]) -> Iterator[Cell]:
 
 
 def _bands(found: Mapping[str, Any]) -> Iterator[Band]:
+    free = frozenset(found.get("bands_for_any", ()))
     for band in found.get("bands", ()):
+        own, (low, high), scenario = band.get("settings", {}), band["between"], band["scenario"]
         for method in band["methods"]:
-            own = [
-                cell.get("settings", {}).get(band["scenario"], {})
-                for cell in found["cells"]
-                if cell["method"] == method and band["scenario"] in cell
-            ]
-            given = {**(own[0] if len(own) == 1 else {}), **band.get("settings", {})}
-            stated = _settings(found, method, band["scenario"], given)
-            settings = {key: value for key, value in stated.items() if key not in found.get("bands_for_any", ())}
-            low, high = band["between"]
-            yield Band(method, band["scenario"], low, high, band["basis"], settings)
+            for cell in _cells_for(found, method, scenario, own):
+                settings = _settings(found, method, scenario, {**cell, **own})
+                yield Band(method, scenario, low, high, band["basis"], settings, frozenset(own), free)
+
+
+def _cells_for(found: Mapping[str, Any], method: str, scenario: str, own: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the settings of each cell that *own* do not contradict; none of any cell if there is no such cell."""
+    there = [cell for cell in found["cells"] if cell["method"] == method and scenario in cell]
+    settings: list[Mapping[str, Any]] = [cell.get("settings", {}).get(scenario, {}) for cell in there]
+    return [cell for cell in settings if all(own.get(key, value) == value for key, value in cell.items())] or [{}]
 
 
 def _settings(found: Mapping[str, Any], method: str, scenario: str, own: Mapping[str, Any]) -> dict[str, Any]:
-    shared = found.get("settings", {}).get(method, {})
-    return {**found["protocol"], "benchmark.scenario": scenario, "method.name": method, **shared, **own}
+    given = {**found.get("settings", {}).get(method, {}), **own}
+    is_other = "optim.name" in given
+    common = {key: value for key, value in found["protocol"].items() if not (is_other and key.startswith("optim."))}
+    return {**common, "benchmark.scenario": scenario, "method.name": method, **given}
