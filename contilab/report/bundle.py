@@ -1,17 +1,18 @@
 """A bundle: one archive of a study for a paper, that can be checked without the store it came from and without network.
 
-BUNDLE.json        what is inside: size and SHA-256 of every other file
+BUNDLE.json        what is inside: size and SHA-256 of every other file, and SHA-256 of its own text without that line
 manifest.toml      the manifest
 store/             the part of the store that the study needs: its plan, runs, results and derived metrics
 report/            the report, whose tables `verify-bundle` computes again
 
-It is a zip file whose bytes depend on its content only. Results that are damaged stay out and are named.
+It is a zip file whose bytes depend on its content only. Results that are damaged stay out and are named. Digests inside tell of
+bytes that changed; who changes a bundle on purpose can make them anew, so a paper names the digest of the archive as well.
 """
 
 import hashlib
 import json
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from contilab.store.result import altered, complete
 from contilab.store.store import Store
 
 FORMAT = "contilab.bundle/1"
-INDEX = "BUNDLE.json"
+INDEX, SEAL = "BUNDLE.json", "sha256"
 MANIFEST = "manifest.toml"
 STORE, REPORT = "store/", "report/"
 INCOMPRESSIBLE = (".safetensors",)  # deflating float weights takes most of the time and saves a tenth
@@ -58,7 +59,7 @@ def write_bundle(store: Store, study: str, path: Path) -> Bundled:
                     plan,
                     {name: _add(archive, name, data) for name, data in _content(store, plan, intact, rendered.files)},
                 )
-                _add(archive, INDEX, (json.dumps(index, indent=1, sort_keys=True) + "\n").encode())
+                _add(archive, INDEX, sealed(index))
             temp.replace(path)
         finally:
             temp.unlink(missing_ok=True)
@@ -71,6 +72,12 @@ def write_bundle(store: Store, study: str, path: Path) -> Bundled:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     left_out = tuple(run.name for run in rendered.runs if run.rid not in intact)
     return Bundled(path, digest, path.stat().st_size, len(intact), left_out)
+
+
+def sealed(index: Mapping[str, Any]) -> bytes:
+    """Return *index* as BUNDLE.json holds it: with the digest of its own text without that line."""
+    plain = {name: value for name, value in index.items() if name != SEAL}
+    return _text({**plain, SEAL: hashlib.sha256(_text(plain)).hexdigest()})
 
 
 def _content(store: Store, plan: Study, intact: Iterable[str], report: dict[str, bytes]) -> Iterator[tuple[str, bytes]]:
@@ -106,3 +113,7 @@ def _index(store: Store, plan: Study, files: dict[str, dict[str, Any]]) -> dict[
 def _is_intact(store: Store, rid: str) -> bool:
     manifest = complete(store.result_dir(rid), rid)
     return manifest is not None and not altered(store.result_dir(rid), manifest)
+
+
+def _text(index: Mapping[str, Any]) -> bytes:
+    return (json.dumps(index, indent=1, sort_keys=True) + "\n").encode()

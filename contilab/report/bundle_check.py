@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from contilab.disk.read import read_object
 from contilab.errors import ContilabError, InputError
-from contilab.report.bundle import FORMAT, INDEX, MANIFEST, REPORT, STORE
+from contilab.report.bundle import FORMAT, INDEX, MANIFEST, REPORT, STORE, sealed
 from contilab.report.write import report_of, tables
 from contilab.store.store import open_store
 
@@ -47,7 +47,8 @@ def verify_bundle(path: Path) -> Verified:
 
 def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
     try:
-        index = read_object(archive.read(INDEX))
+        text = archive.read(INDEX)
+        index = read_object(text)
     except KeyError as error:
         raise InputError(str(path), f"it is no bundle: it has no {INDEX}", hint="contilab bundle STUDY makes one") from error
     except UNREADABLE as error:
@@ -55,7 +56,9 @@ def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
     if index.get("format") != FORMAT or not isinstance(index.get("files"), dict):
         problem = f"{INDEX} says {index.get('format')!r}, this version reads {FORMAT!r}"
         raise InputError(str(path), problem, hint="use the version of contilab that made it")
-    faults, checked = _digests(archive, index["files"]), dict[str, list[str]]()
+    faults = [] if sealed(index) == text else [f"{INDEX}: it is not what was packed"]
+    faults += _digests(archive, index["files"])
+    checked: dict[str, list[str]] = {}
     study = str(index.get("study"))
     if not faults:
         with tempfile.TemporaryDirectory(prefix="contilab-") as folder:

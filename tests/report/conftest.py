@@ -70,15 +70,16 @@ def outcome(run, diverged=None):
     return Outcome(run.rid, record, {"target": target, "prediction": predicted, "confidence": confidence}, {})
 
 
-def publish(store, run, diverged=None, **circumstances):
-    """Publish the result of *run* as a runner does."""
-    found = outcome(run, diverged)
+def publish(store, run, diverged=None, *, change=None, papers=None, **circumstances):
+    """Publish the result of *run* as a runner does; *change* and *papers* as in `new_study`."""
+    found = outcome(run, diverged) if change is None else change(run, outcome(run, diverged))
     temp = store.root / "work" / run.rid
     temp.mkdir(parents=True)
-    for name, data in files_of(found).items():
+    for name, data in {**files_of(found), **(papers(run) if papers else {})}.items():
         (temp / name).write_bytes(data)
+    own = {name: value(run) if callable(value) else value for name, value in circumstances.items()}
     facts = {"rid": run.rid, "gid": "0" * 64, "n": 1, "runner": "r", "state": found.record.state, "acc": None}
-    facts["circumstances"] = {**BEGINNING, **circumstances}
+    facts["circumstances"] = {**BEGINNING, **own}
     assert publish_dir(temp, store.result_dir(run.rid), facts, compared=frozenset(COMPARED))
 
 
@@ -142,14 +143,15 @@ def page(written):
 def new_study(tmp_path_factory):
     """A function that plans cells in a store of its own, publishes their results if told so, and returns the store.
 
-    *diverged*: by (place of the cell, seed), where a run diverged.
+    *diverged*: by (place of the cell, seed), where a run diverged. *change*: of (run, outcome), what it leaves instead.
+    *papers*: of a run, the files that a runner lays beside it, by name. A circumstance may be a function of the run.
     """
 
-    def make(cells, *, is_done=True, manifest="name = 'tiny'\n", diverged=None, **circumstances):
+    def make(cells, *, is_done=True, manifest="name = 'tiny'\n", diverged=None, **left):
         store = create_store(tmp_path_factory.mktemp("study") / "store")
         for place, run in add_study(store, cells, manifest=manifest).items():
             if is_done:
-                publish(store, run, (diverged or {}).get(place), **circumstances)
+                publish(store, run, (diverged or {}).get(place), **left)
         return store
 
     return make
