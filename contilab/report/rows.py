@@ -11,7 +11,7 @@ from contilab.report.numbers import exact
 from contilab.report.runs import RunReport, metrics_of
 
 FIRST = ("study", "run", "preset", "scenario", "method", "seed")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\n")  # of OWASP; a return is written as a new line
 
 
 def swept_keys(runs: Sequence[RunReport]) -> list[str]:
@@ -70,6 +70,7 @@ def _plain(value: Value, item: Metric) -> float | None:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    text = plain(value)
+    # `csv` quotes new lines only: a bare return would end the row, and what follows it would stand in a cell of its own
+    text = plain(value).replace("\r\n", "\n").replace("\r", "\n")
     # spreadsheets run a text that begins like a formula; the apostrophe, which they do not show, makes it a text (OWASP)
     return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text
