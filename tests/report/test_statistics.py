@@ -1,5 +1,6 @@
-"""Statistics of paired seeds and of benchmarks: by hand, by enumeration, and against scipy."""
+"""Statistics of paired seeds: by hand, by enumeration, and against scipy."""
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -10,8 +11,8 @@ from contilab.metrics.contract import Absent
 from contilab.report.statistics.effect import Effect, effect, outliers
 from contilab.report.statistics.family import holm
 from contilab.report.statistics.interval import COVERAGE, GENERATOR, RESAMPLES, bootstrap_interval, coverage, t_interval
-from contilab.report.statistics.paired import DRAWS, mid_ranks, minimum_p, seeds_needed, sign_flip, wilcoxon
-from contilab.report.statistics.ranks import critical_difference, friedman, ranking
+from contilab.report.statistics.paired import DRAWS, EXACT_SEEDS, mid_ranks, minimum_p, seeds_needed, sign_flip, wilcoxon
+from contilab.report.summary import summarise
 
 BY_HAND = [1.2, -0.3, 0.9, 0.4, 1.5]
 EXACT = 1e-12  # two ways to one exact number differ by rounding only
@@ -29,6 +30,18 @@ def enumerated(values, statistic):
     seen = statistic(d)
     found = [statistic(d * np.array(signs)) >= seen - EXACT for signs in product([1, -1], repeat=d.size)]
     return np.mean(found)
+
+
+def counted(values):
+    """Return the share of all sign patterns of whole numbers whose sum is as far from zero, by a table of sums."""
+    sums = Counter({0: 1})
+    for value in values:
+        turned = Counter()
+        for total, count in sums.items():
+            turned[total + value] += count
+            turned[total - value] += count
+        sums = turned
+    return sum(count for total, count in sums.items() if abs(total) >= abs(sum(values))) / 2 ** len(values)
 
 
 def rank_sum(d):
@@ -62,6 +75,23 @@ class TestSignFlip:
         found = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf)
 
         assert sign_flip(d) == pytest.approx(found.pvalue, abs=EXACT)
+
+    @pytest.mark.parametrize("size", [19, EXACT_SEEDS])
+    def test_a_million_patterns_are_counted(self, size):
+        """Up to 20 seeds p is the exact share of all 2^n patterns, as a table of the sums of whole numbers has it."""
+        d = np.random.default_rng(size).integers(-6, 12, size).tolist()
+
+        assert sign_flip(d) == counted(d)
+
+    def test_from_21_seeds_on_patterns_are_drawn(self):
+        """The 21st seed makes p a share of 100,001 draws, within 4 of its standard errors of the exact one."""
+        d = np.random.default_rng(21).integers(-6, 12, EXACT_SEEDS + 1).tolist()
+        exact, hits = counted(d), sign_flip(d) * (DRAWS + 1)
+
+        assert EXACT_SEEDS == 20
+        assert hits == pytest.approx(round(hits), abs=1e-6)
+        assert sign_flip(d) == pytest.approx(exact, abs=4 * np.sqrt(exact / DRAWS))
+        assert sign_flip([1.0] * 21) == 1 / (DRAWS + 1)  # not 2^-20
 
     def test_equal_differences_tie(self):
         """Differences that are equal but for rounding count as ties: 0.3 - 0.1 and 0.2 have one size."""
@@ -152,6 +182,16 @@ class TestHolm:
         """Adjusted values are at most 1, one test is left alone, and no test is no error."""
         assert (holm([0.6, 0.7]), holm([0.03]), holm([])) == ([1.0, 1.0], [0.03], [])
 
+    @pytest.mark.parametrize("size", [1, 2, 5, 12])
+    @pytest.mark.parametrize("digits", [1, 6])
+    def test_by_definition(self, size, digits):
+        """The k-th smallest is the largest of min(1, (m - l + 1) p_l) over all l up to k, with and without ties."""
+        p = np.random.default_rng(size).uniform(0, 0.5, size).round(digits).tolist()
+        ordered = sorted(p)
+        expected = [max(min(1.0, (size - place) * q) for place, q in enumerate(ordered) if q <= one) for one in p]
+
+        assert holm(p) == pytest.approx(expected, abs=EXACT)
+
     def test_stepwise_rejection(self):
         """A hypothesis is rejected at a level exactly where Holm's step-down procedure rejects it."""
         p = np.random.default_rng(0).uniform(0, 0.05, 8)
@@ -219,6 +259,15 @@ class TestEffect:
         """Mean, mean / sd with n - 1, and the seeds won, tied and lost."""
         assert effect([0.3, 0.1, 0.0, -0.2]) == Effect(pytest.approx(0.05), pytest.approx(0.05 / 0.2081665999), 2, 1, 1)
 
+    @pytest.mark.parametrize("size", [2, 5, 30])
+    def test_mean_and_spread_are_those_of_numpy(self, size):
+        """Means, standard deviations with n - 1 and their ratio, over seeds and over differences."""
+        d = differences(size, size)
+        mean, sd = np.mean(d), np.std(d, ddof=1)
+
+        assert summarise(d)[:3] == pytest.approx((mean, sd, size), abs=EXACT)
+        assert effect(d)[:2] == pytest.approx((mean, mean / sd), abs=EXACT)
+
     def test_lower_is_better(self):
         """For a metric that should be small, a seed is won where it is smaller; the mean keeps its sign."""
         assert effect([-0.3, -0.1, 0.2], higher_is_better=False)[2:] == (2, 0, 1)
@@ -232,50 +281,3 @@ class TestEffect:
         """One seed far from the others is flagged; of four values none is, and equal values are not."""
         assert outliers([0.8, 0.81, 0.79, 0.8, 0.2]) == [False] * 4 + [True]
         assert outliers([0.8, 0.8, 0.8, 0.2]) == outliers([0.8] * 4)
-
-
-class TestRanks:
-    """Methods across benchmarks."""
-
-    @pytest.mark.parametrize(
-        ("methods", "q"),
-        [
-            *[(2, 1.960), (3, 2.344), (4, 2.569), (5, 2.728), (6, 2.850), (7, 2.948), (8, 3.031), (9, 3.102), (10, 3.164)],
-            *[(12, 3.268), (14, 3.354), (16, 3.426)],
-        ],
-    )
-    def test_critical_values(self, methods, q):
-        """The critical difference uses q of the published table, to its three digits (its last one is rounded or cut)."""
-        found = critical_difference(methods, 6) / np.sqrt(methods * (methods + 1) / 36)
-
-        assert found == pytest.approx(q, abs=0.0011)
-
-    def test_many_methods_on_few_benchmarks(self):
-        """16 methods on 6 benchmarks need 9.42 ranks of 15 possible."""
-        assert critical_difference(16, 6) == pytest.approx(9.42, abs=0.005)
-
-    @pytest.mark.parametrize("step", [None, 0.5])
-    def test_friedman_is_that_of_scipy(self, step):
-        """The p value is scipy's, with and without ties."""
-        table = np.array(differences(5, 24, step=step)).reshape(6, 4)
-
-        assert friedman(table.tolist()) == pytest.approx(stats.friedmanchisquare(*table.T).pvalue, abs=EXACT)
-
-    def test_ranks_by_hand(self):
-        """The best has rank 1, ties share, and the mean is over benchmarks."""
-        found = ranking(["a", "b", "c"], [[0.9, 0.8, 0.7], [0.9, 0.9, 0.1]])
-
-        assert (found.ranks, found.benchmarks) == ((1.25, 1.75, 3.0), 2)
-        assert (found.is_telling, found.cliques) == (False, ((0, 2),))
-
-    def test_cliques_are_the_longest(self):
-        """Groups that the test does not tell apart overlap, and none lies inside another."""
-        found = ranking(list("abcd"), [[4, 3, 2, 1]] * 12)
-
-        assert found.critical == pytest.approx(1.354, abs=0.001)
-        assert found.cliques == ((0, 1), (1, 2), (2, 3))
-
-    @pytest.mark.parametrize(("values", "reason"), [([[1, 2, 3]], "needs three"), ([[1, 1, 1]] * 3, "tie everywhere")])
-    def test_friedman_without_a_value(self, values, reason):
-        """One benchmark, or ties everywhere, make it absent."""
-        assert reason in friedman(values).reason
