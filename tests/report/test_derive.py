@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -61,14 +62,23 @@ class TestOwn:
         assert "accuracy on the worst &lt;task&gt;" in done.path.read_text()
 
     def test_a_catalog_line_is_enough(self, new_study, own, monkeypatch, tmp_path):
-        """With a line in the menu it is computed by every report, nothing kept beside the results."""
+        """With a line in the menu every report computes it: in CSV, Markdown and HTML, nothing kept beside the results."""
         store = new_study(CELLS)
+        before = {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}
         monkeypatch.syspath_prepend(Path.cwd())
         monkeypatch.setitem(METRICS, "worst", f"{own}:WORST")
         done = write_report(store.root, "tiny", tmp_path / "out")
+        names = ("results.csv", "absent.csv", "report.md", "report.html")
+        results, absent, markdown, page = ((done.directory / name).read_text() for name in names)
+        [reason] = {row["reason"] for row in csv.DictReader(absent.splitlines()) if row["metric"] == "worst"}
 
+        assert [row["worst"] for row in csv.DictReader(results.splitlines())] == ["0.05", "0.04", "", ""]
+        assert reason == "joint has one training stage"
+        assert re.search(r"^\| worst \(fraction\) \| 0\.0450 \(sd 0\.0071, n 2\) \| – \([a-z]\) \|$", markdown, re.MULTILINE)
+        assert re.search(r'>worst<small>fraction</small></th>\s*<td [^>]*data-sort="0\.045"[^>]*>0\.0450<', page)
+        assert "accuracy on the worst &lt;task&gt;" in page
         assert load(store, "tiny")[0]["worst"] == 0.05
-        assert "worst" in (done.directory / "report.md").read_text()
+        assert before == {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}
         assert not store.layout.derived.exists()
 
     def test_a_formula_that_fails_is_told(self, new_study, own):
