@@ -102,6 +102,12 @@ class TestPredictions:
 
         assert compute(record, predictions())["recency_bias"] == Absent("every earlier sample has a row of the newest task")
 
+    def test_recency_bias_after_the_first_task(self):
+        """After the first task there is no earlier one, whose samples could be predicted as the newest."""
+        evidence = evidence_of(class_record(), predictions()).until(0)
+
+        assert metric("recency_bias").of(evidence) == Absent("one task only")
+
     @pytest.mark.parametrize("scenario", ["task", "domain"])
     def test_recency_bias_is_class_incremental(self, scenario):
         """In the other scenarios the newest task cannot attract what is not its own."""

@@ -45,6 +45,21 @@ class TestValues:
             {"loss_barrier": 0.25, "grad_cosine": 0.05, "interference": 0.5, "few_shot_recovery": 0.5}, abs=1e-12
         )
 
+    @pytest.mark.parametrize(("lost", "shown"), [(0.009, Absent("nothing was lost")), (0.011, pytest.approx(4.0, abs=1e-9))])
+    def test_a_loss_must_be_large_enough(self, lost, shown):
+        """A task that lost less than .01 has no share that comes back; of one that lost more the share may be above 1."""
+        rows = [[0.9, 0.5], [0.9 - lost, 0.9]]
+        record = three_tasks(tasks=2, stages=2, task_rows=[[0, 1], [2, 3]], test_samples=[5, 5], accuracy=rows)
+        again = np.array([0.9 - lost + 4 * 0.011])
+
+        assert compute(record, {"few_shot_accuracy": again})["few_shot_recovery"] == shown
+
+    def test_tasks_that_lost_too_little_do_not_count(self):
+        """The mean is over the tasks that lost something: here task 1 alone, of which a half came back."""
+        rows = [[0.9, 0.5, 0.5], [0.9, 0.9, 0.5], [0.891, 0.7, 0.9]]
+
+        assert compute(three_tasks(accuracy=rows), measured())["few_shot_recovery"] == pytest.approx(0.5, abs=1e-12)
+
 
 class TestAbsent:
     """Metrics without a value."""
