@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import psutil
 import pytest
 
 from contilab import catalog
@@ -17,6 +18,13 @@ from contilab.records.outcome import files_of
 from contilab.spec.sections import Benchmark, Execution, Memory, Plugin, Train
 
 every_method = pytest.mark.parametrize("method", catalog.STRATEGIES)
+HELD = {"gem": 3 * 6, "icarl": 6 * 3}  # of 20 entries: equal quotas of three tasks, of six classes
+BESIDE = {  # forward passes of one sample beside steps; a gradient of an importance is worth three
+    "ewc": 3 * (40 + 33 + 47),
+    "mas": 3 * (40 + 33 + 47),
+    "lwf": 2 * (33 + 47),  # the teacher, from task 1 on
+    "icarl": 2 * (33 + 20 + 47 + 20) + 40 + 33 + 47,  # the teacher of samples and exemplars, then herding
+}
 
 
 def same_parameters(one, other):
@@ -103,7 +111,7 @@ class TestOutcome:
 
     @every_method
     def test_counts_what_was_done(self, make, method):
-        """Steps, samples and memory follow from sizes 40, 33, 47, batches of 16 and two epochs."""
+        """Steps, samples, memory and operations follow from sizes 40, 33, 47, batches of 16, two epochs and 20 entries."""
         run = make.run(method=method)
         strategy = make.setup([run]).learner.strategy
         cost = make.outcomes([run])[0].record.cost
@@ -113,9 +121,19 @@ class TestOutcome:
             assert cost.samples_new == 240
             if strategy.reference is None:
                 assert cost.samples_replayed == len(strategy.replay) * 8 * 17
-        assert cost.buffer_bytes <= (8 + 4 * 6 * strategy.keeps_logits) * 20 * (run.memory is not None)
+        entry = 8 + 4 * 6 * strategy.keeps_logits  # an index, and the logits of six rows
+        assert cost.buffer_bytes == entry * HELD.get(method, 20) * (run.memory is not None)
+        assert cost.buffer_sample_bytes == 20 * 12 * 4 * (run.memory is not None)  # whatever quotas leave empty
         assert cost.params_total == 12 * 16 + 16 + 16 * 16 + 16 + 16 * 6 + 6
-        assert cost.flops >= 3 * 2 * (12 * 16 + 16 * 16 + 16 * 6) * (cost.samples_new + cost.samples_replayed) > 0
+        passes = 3 * (cost.samples_new + cost.samples_replayed) + BESIDE.get(method, 0)
+        assert cost.flops == 2 * (12 * 16 + 16 * 16 + 16 * 6) * passes > 0
+
+    def test_peak_of_memory_is_that_of_this_process(self, make):
+        """It is more than torch alone takes, and no more than the machine has; a processor has no device memory."""
+        cost = make.outcomes([make.run()])[0].record.cost
+
+        assert 2**26 < cost.peak_rss_bytes <= psutil.virtual_memory().total
+        assert cost.peak_device_bytes == 0
 
     def test_losses_are_means_per_epoch_or_per_hundred_steps(self, make):
         """Two epochs are two numbers per task; 120 steps per task are two, of 100 and of 20 steps."""
