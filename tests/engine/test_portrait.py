@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load
 from torch import nn
 
 from contilab.engine.evaluate import not_at_all
@@ -191,17 +192,20 @@ class TestPortrait:
         assert values(outcome)["probe_acc"] == Absent("probe_accuracy was not recorded: it needs eval.tier extended")
 
     def test_drift_is_the_way_of_the_parameters(self, make):
-        """After one task it is the distance between initial and final parameters, and its share of the initial norm."""
+        """Each is the distance to the parameters of the task before, first the initial ones, and its share of their norm."""
         run = extended(make.run(3))
-        stream = make.stream(sizes=(40,))
-        setup = make.setup([run], stream)
-        [outcome] = make.outcomes([run], stream=stream)
-        before = np.concatenate([value.numpy().ravel() for value in initial(setup, run).values()]).astype(float)
-        after = np.concatenate([value.ravel() for value in outcome.parameters.values()]).astype(float)
-        distance = np.linalg.norm(after - before)
+        kept = [load(snapshot.files[f"{run.rid}.safetensors"]) for snapshot in make.shelf_of([run]).kept]
+        [outcome] = make.outcomes([run])
+        begin = initial(make.setup([run]), run)
+        learned = [{name: tensors[f".params['{name}']"] for name in begin} for tensors in kept[:2]]
+        final = {name: torch.from_numpy(outcome.parameters[name]) for name in begin}
+        ways = [np.concatenate([value.numpy().ravel() for value in params.values()]) for params in (begin, *learned, final)]
+        before = np.array(ways[:-1], dtype=float)
+        distances = np.linalg.norm(np.array(ways[1:], dtype=float) - before, axis=1)
 
-        assert outcome.tensors["drift"] == pytest.approx([distance], rel=1e-12)
-        assert outcome.tensors["drift_relative"] == pytest.approx([distance / np.linalg.norm(before)], rel=1e-12)
+        assert distances.min() > 0.01
+        assert outcome.tensors["drift"] == pytest.approx(distances, rel=1e-12)
+        assert outcome.tensors["drift_relative"] == pytest.approx(distances / np.linalg.norm(before, axis=1), rel=1e-12)
 
     def test_a_member_that_learns_nothing(self, make):
         """With a rate of almost nothing features stay as they are: similarity 1, equal rows of probes, ranks and units."""
