@@ -18,8 +18,11 @@ def load(store: Store | str | Path, study: str) -> list[dict[str, Any]]:
 
     With pandas, the mean over seeds of each method, chosen variants only (polars takes the rows alike)::
 
-        table = pandas.DataFrame(load("store", "digits"))
-        table[table.selected == True].groupby(["preset", "method"]).acc.agg(["mean", "std", "count"])
+        >>> import pandas
+        >>> table = pandas.DataFrame(load("store", "digits"))
+        >>> means = table[table.selected == True].groupby("method").acc.mean()
+        >>> means.round(2).to_dict()
+        {'er': 0.79, 'naive': 0.35}
     """
     opened = store if isinstance(store, Store) else open_store(Path(store))
     plan = opened.study(study)
