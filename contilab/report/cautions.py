@@ -31,7 +31,7 @@ Rule = Callable[[Found], Iterable[str]]
 
 
 def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]]) -> list[Notice]:
-    """Return the cautions of a study, the most serious first; those of missing runs and mixtures are notices of their own."""
+    """Return the cautions of a study, the most serious first; missing runs and mixtures are noticed elsewhere."""
     known = {run.rid for one in found for run in one.benchmark.runs}
     disagree = sorted({short(str(item["rid"])) for item in mismatches if item["rid"] in known})
     rules = (

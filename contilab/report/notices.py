@@ -17,7 +17,12 @@ class Notice(NamedTuple):
 
 def notices(runs: Sequence[RunReport], benchmarks: Iterable[Benchmark]) -> list[Notice]:
     """Return what is to be said of the whole study and of its benchmarks."""
-    return [*_states(runs), *(notice for benchmark in benchmarks for notice in _mixtures(benchmark))]
+    return [*_states(runs), *mixtures(benchmarks)]
+
+
+def mixtures(benchmarks: Iterable[Benchmark]) -> list[Notice]:
+    """Return where results were trained under different circumstances: within a cell, else within a table."""
+    return [notice for benchmark in benchmarks for notice in _mixtures(benchmark)]
 
 
 def significance(benchmark: Benchmark, *, is_tested: bool = False) -> str:
@@ -49,10 +54,10 @@ def _states(runs: Sequence[RunReport]) -> Iterable[Notice]:
 def _mixtures(benchmark: Benchmark) -> Iterable[Notice]:
     mixed = [f"{benchmark.preset}, {v.label}: {'; '.join(v.mixed)}" for v in benchmark.variants if v.mixed]
     if mixed:
-        yield Notice("Seeds of one cell were trained under different versions, devices or precisions", tuple(mixed))
+        yield Notice("Seeds of one cell were trained under different versions, devices, processors or precisions", tuple(mixed))
     across = mixture(benchmark.runs)
     if across and not mixed:
-        text = "Cells of one table were trained under different versions, devices or precisions"
+        text = "Cells of one table were trained under different versions, devices, processors or precisions"
         yield Notice(text, (f"{benchmark.preset}: {'; '.join(across)}",))
 
 

@@ -11,7 +11,7 @@ from contilab.report.benchmark import Benchmark, benchmarks
 from contilab.report.cautions import Found, cautions
 from contilab.report.comparison import Family, families
 from contilab.report.comparison_table import comparison_table, selection_table, statement
-from contilab.report.notices import Notice, notices, significance
+from contilab.report.notices import Notice, mixtures, notices, significance
 from contilab.report.protocol import Protocol, protocol
 from contilab.report.provenance import Provenance, provenance, versions
 from contilab.report.runs import RunReport, metrics_of
@@ -136,7 +136,7 @@ def page(
         sections=sections,
         standings=standings(found),
         against=against(store, arranged, benchmarks(other[1]), other[0]) if other else (),
-        cautions=tuple(cautions(found, store.mismatches())),
+        cautions=(*cautions(found, store.mismatches()), *mixtures(arranged)),
         provenance=provenance(store, study, runs, arranged),
         versions=versions(runs),
         glossary=tuple(metrics_of(runs).values()),
