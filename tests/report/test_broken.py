@@ -3,6 +3,8 @@
 import csv
 import html
 import io
+import json
+import math
 import re
 import shutil
 from statistics import fmean
@@ -10,6 +12,7 @@ from statistics import fmean
 import pytest
 
 from contilab.catalog import METRICS
+from contilab.report.statistics.paired import sign_flip
 from contilab.report.write import write_report
 
 CELLS = [
@@ -18,6 +21,8 @@ CELLS = [
     ("tiny_class", "er", [0, 1, 2], {}, "class"),
     ("tiny_class", "ewc", [0, 1, 2], {"strength": 1.0}, "class"),
     ("tiny_class", "si", [0, 1, 2], {}, "class"),
+    ("tiny_class", "mas", [0, 1, 2], {"strength": 1.0}, "class"),
+    ("tiny_class", "mas", [0, 1, 2], {"strength": 10.0}, "class"),
     ("tiny_task", "naive", [0, 1], {}, "task"),
 ]
 JOINT = {(1, seed): {"task": 0, "step": 5} for seed in (0, 1, 2)}  # one stage, so nothing of it is left
@@ -48,9 +53,21 @@ def rows_of(written, name="results.csv"):
     return list(csv.DictReader(io.StringIO((written.directory / name).read_text(encoding="utf-8"))))
 
 
+def is_lost(label, seed):
+    """Tell whether the run of a variant and of a seed, as tables write them, was spoilt."""
+    method = label.split()[0]
+    return method == "joint" or str(LOST.get(method)) == seed
+
+
+def is_spoilt(label, seed):
+    """Tell whether what a row or a column is about was spoilt; a mean is, where one of its seeds was."""
+    method = label.split()[0]
+    return is_lost(label, seed) if seed else method in REASONS
+
+
 def is_broken(row):
     """Tell whether the run of a row was spoilt."""
-    return row["method"] == "joint" or LOST.get(row["method"]) == int(row["seed"])
+    return is_lost(row["method"], row["seed"])
 
 
 def plain(text):
@@ -65,6 +82,37 @@ def lines_of(written, name):
     return [line.strip(" |") for line in (plain(text) if name.endswith("html") else text.replace("\\", "")).splitlines()]
 
 
+def tables_of(written, name):
+    """Return the tables of report.md or report.html, each as rows of cells, without the marks of notes."""
+    text = (written.directory / name).read_text(encoding="utf-8")
+    if name.endswith("md"):
+        blocks = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+        rows = [[line for line in block.splitlines() if not line.startswith("|--")] for block in blocks]
+        return [[[unmarked(cell) for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table] for table in rows]
+    found = [re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL) for table in re.findall(r"<table.*?</table>", text, re.DOTALL)]
+    return [[[plain(re.sub(r"<sup>.*?</sup>", "", cell)) for cell in cells_of(row)] for row in table] for table in found]
+
+
+def cells_of(row):
+    """Return the elements of the cells of a row of HTML."""
+    return re.findall(r"<t[hd].*?</t[hd]>", row.replace("<wbr>", ""), re.DOTALL)
+
+
+def unmarked(cell):
+    """Return a cell of Markdown without the marks of notes."""
+    return re.sub(r" \([a-z]\)", "", cell.replace("\\", "")).strip()
+
+
+def numbers_of(written, name):
+    """Return the cells of all tables of a page by table, head of the row, seed ("" of a mean) and column."""
+    return {
+        (place, row[0], row[1] if header[1] == "seed" else "", column): cell
+        for place, (header, *rows) in enumerate(tables_of(written, name))
+        for row in rows
+        for column, cell in zip(header, row, strict=True)
+    }
+
+
 class TestRows:
     """results.csv and absent.csv."""
 
@@ -73,7 +121,7 @@ class TestRows:
         whole, broken = map(rows_of, reports)
         kept = [row for row in broken if not is_broken(row)]
 
-        assert len(kept) == 11
+        assert len(kept) == 17
         assert kept == [row for row in whole if not is_broken(row)]
 
     def test_what_is_lost_is_empty(self, reports):
@@ -92,6 +140,64 @@ class TestRows:
         found = {(rids[row["run"]], row["reason"]) for row in absent if row["metric"] == "acc"}
 
         assert found == set(REASONS.items())
+
+    @pytest.mark.parametrize("name", ["results.csv", "absent.csv", "comparisons.csv"])
+    def test_no_cell_is_not_a_number(self, reports, name):
+        """What has no value is empty: no cell reads as nan or infinity, nor holds a word for nothing."""
+        cells = {cell for row in rows_of(reports[1], name) for cell in row.values()}
+
+        assert cells.isdisjoint({"nan", "inf", "-inf", "NaN", "None", "null"})
+
+
+def comparisons_of(written):
+    """Return the rows of comparisons.csv by metric and method."""
+    return {(row["metric"], row["method"]): row for row in rows_of(written, "comparisons.csv")}
+
+
+def differences(row):
+    """Return the differences of a row by seed."""
+    return json.loads(row["differences"] or "{}")
+
+
+class TestComparisons:
+    """comparisons.csv and selection.json."""
+
+    def test_pairs_that_are_left_stand(self, reports):
+        """Each test is over the seeds that both sides still have, with the differences of the undisturbed study."""
+        whole, broken = map(comparisons_of, reports)
+        left = {
+            key: {seed: value for seed, value in differences(row).items() if not is_lost(key[1], seed)}
+            for key, row in whole.items()
+        }
+
+        assert {key: differences(row) for key, row in broken.items()} == left
+        assert len(left["acc", "er"]) == 2
+
+    def test_values_are_those_of_the_pairs(self, reports):
+        """Mean difference, p and number of seeds are those of the pairs that are left; without a pair they are empty."""
+        rows = comparisons_of(reports[1]).values()
+        pairs = [list(differences(row).values()) for row in rows]
+        expected = [(str(len(d)), str(fmean(d)), str(sign_flip(d))) if d else ("0", "", "") for d in pairs]
+
+        assert [(row["n"], row["mean_difference"], row["p"]) for row in rows] == expected
+
+    def test_comparisons_of_what_was_left_alone_are_the_same(self, reports):
+        """Only what is of the family, from which joint training is gone, may change in the row of another method."""
+        whole, broken = map(comparisons_of, reports)
+        of_family = ("family_size", "p_holm", "verdict")
+        mine = [key for key in whole if key[1].startswith("mas")]
+
+        assert len(mine) >= 7
+        assert [{**broken[key], **dict.fromkeys(of_family)} for key in mine] == [
+            {**whole[key], **dict.fromkeys(of_family)} for key in mine
+        ]
+
+    def test_choices_are_the_same(self, reports):
+        """The grid of what was left alone has its scores and its choice."""
+        whole, broken = (json.loads((one.directory / "selection.json").read_text()) for one in reports)
+
+        assert [grid["method"] for grid in whole["presets"]["tiny_class"]] == ["mas"]
+        assert broken == whole
 
 
 @pytest.mark.parametrize("name", ["report.md", "report.html"])
@@ -127,3 +233,34 @@ class TestPages:
 
         assert len(whole) >= 9
         assert broken == whole
+
+    def test_every_other_number_stands(self, reports, name):
+        """In every table, cells of runs and columns of methods that were left alone are those of the undisturbed study."""
+        whole, broken = (
+            {
+                (place, row, seed, column): cell
+                for (place, row, seed, column), cell in numbers_of(one, name).items()
+                if row and not is_spoilt(row, seed) and not is_spoilt(column, seed)
+            }
+            for one in reports
+        )
+
+        assert len(whole) > 400
+        assert broken == whole
+
+    def test_no_cell_is_not_a_number(self, reports, name):
+        """What has no value is a dash or empty: no cell holds nan, infinity or a word for nothing, nor is sorted by it."""
+        words = {word.lower() for cell in numbers_of(reports[1], name).values() for word in cell.split()}
+        text = (reports[1].directory / name).read_text(encoding="utf-8")
+
+        assert words.isdisjoint({"nan", "inf", "-inf", "+inf", "+nan", "none", "null"})
+        assert all(math.isfinite(float(value)) for value in re.findall(r'data-sort="([^"]*)"', text))
+
+    def test_what_is_lost_is_a_dash(self, reports, name):
+        """No metric of a lost run is a number, least of all 0: between its state and its address there are dashes."""
+        cells = numbers_of(reports[1], name)
+        spoilt = {key: cell for key, cell in cells.items() if key[2] and is_lost(key[1], key[2])}
+        values = [cell for key, cell in spoilt.items() if key[3] not in ("method", "seed", "state", "run")]
+
+        assert len(values) >= 6 * 6
+        assert set(values) == {"–"}
