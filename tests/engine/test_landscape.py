@@ -119,6 +119,18 @@ class TestInterpolation:
         assert torch.equal(between(begin, end, 0.0)["w"], begin["w"])
         assert torch.equal(between(begin, end, 1.0)["w"], end["w"])
 
+    def test_between_ends_by_hand(self, make):
+        """In the middle each parameter is the mean of both ends, and the loss there is that of a model with these."""
+        setup = make.setup([make.run(seed) for seed in (1, 2)])
+        begin, end = (member.params for member in initial_members(setup))
+        middle = {name: (value + end[name]) / 2 for name, value in begin.items()}
+        test = setup.stream.tasks[0].test
+        logits = setup.learner.model.forward(middle, {}, setup.stream.test_inputs[test]).logits
+        losses, _ = losses_between(setup, begin, end, task=0, look=not_at_all)
+
+        assert between({"w": torch.tensor([1.0, -3.0])}, {"w": torch.tensor([2.0, 5.0])}, 0.5)["w"].tolist() == [1.5, 1.0]
+        assert losses[5] == pytest.approx(float(cross_entropy(logits, setup.stream.test_rows[test])), rel=1e-5)
+
     @every_scenario
     def test_losses_are_under_the_mask_of_the_last_exam(self, make, scenario):
         """The line of task 1 ends with the mean cross entropy of its test samples among the rows that it is tested with."""
