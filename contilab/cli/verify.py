@@ -125,7 +125,7 @@ def _head(table: "Table") -> list[str]:
 
 def _about(table: "Table") -> str:
     status = f"recorded with {table.recorded_with}" if table.recorded_with else f"{table.status}: {STATUS[table.status]}"
-    return f"{status}, {table.seeds} seeds; accuracies in %, mean ± standard error of the mean"
+    return f"{status}; {table.seeds} seeds; accuracies in %, mean ± standard error of the mean"
 
 
 def _row(verdict: "Verdict") -> list[str]:

@@ -139,7 +139,11 @@ class TestVerdict:
         [
             (a_table(cells=[a_cell(**{"optim.lr": 0.2})]), ours(), "one setting differs"),
             (a_table(cells=[a_cell(**{"method.alpha": 1})]), ours(), "one setting differs"),
-            (a_table(cells=[a_cell()], status="recalled"), ours(), "the number is recalled, not read in its source"),
+            (
+                a_table(cells=[a_cell(**{"optim.lr": 1})], status="recalled"),
+                ours(),
+                "the number is recalled, not read in its source",
+            ),
             (a_table(cells=[a_cell(sem=None)]), ours(), "published without a spread"),
             (a_table(cells=[a_cell()], not_stated=["scale of pixels"]), ours(), "the source does not state every setting"),
             (a_table(cells=[a_cell()]), ours([90.0]), "a verdict needs 5 seeds, here: 1"),

@@ -123,18 +123,18 @@ def _in_words(table: Table, reference: Cell | Band, ours: Ours, key: str) -> str
 
 
 def _undecided(table: Table, reference: Cell | Band, ours: Ours) -> str:
-    """Return the first reason why *ours* neither passes nor fails, "" if there is none."""
+    """Return the first reason why *ours* neither passes nor fails, "" if there is none; those of the source come first."""
     return next((reason for reason, holds in _reasons(table, reference, ours) if holds), "")
 
 
 def _reasons(table: Table, reference: Cell | Band, ours: Ours) -> Iterator[tuple[str, bool]]:
     seeds, weighty = len(ours.values), len(_weighty(reference, ours))
     yield "no seed has an accuracy", seeds == 0
-    yield "one setting differs" if weighty == 1 else f"{weighty} settings differ", weighty > 0
     if isinstance(reference, Cell):
         yield f"the number is {table.status}, not read in its source", table.status == "recalled"
         yield "published without a spread", reference.sem is None
         yield "the source does not state every setting", bool(table.not_stated)
+    yield "one setting differs" if weighty == 1 else f"{weighty} settings differ", weighty > 0
     needed = min(SEEDS, table.seeds) if table.status == "recorded" else SEEDS
     yield f"a verdict needs {needed} seeds, here: {seeds}", seeds < needed
 
