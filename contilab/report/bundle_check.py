@@ -53,6 +53,8 @@ def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
         raise InputError(str(path), f"it is no bundle: it has no {INDEX}", hint="contilab bundle STUDY makes one") from error
     except UNREADABLE as error:
         raise InputError(str(path), f"{INDEX} cannot be read: {error}", hint="contilab bundle STUDY makes a new one") from error
+    if not index:
+        raise InputError(str(path), f"{INDEX} cannot be read: it is no table", hint="contilab bundle STUDY makes a new one")
     if index.get("format") != FORMAT or not isinstance(index.get("files"), dict):
         problem = f"{INDEX} says {index.get('format')!r}, this version reads {FORMAT!r}"
         raise InputError(str(path), problem, hint="use the version of contilab that made it")

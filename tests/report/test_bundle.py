@@ -254,3 +254,11 @@ class TestChecking:
 
         with pytest.raises(InputError, match=r"this version reads 'contilab\.bundle/1'"):
             verify_bundle(path)
+
+    @pytest.mark.parametrize("text", [b"", b"[]", b"z\n"])
+    def test_an_index_that_is_none(self, packed, tmp_path, text):
+        """An index that is damaged beyond reading is named, and is not taken for one of another version."""
+        path = changed(packed, tmp_path / "a.zip", "BUNDLE.json", lambda _: text)
+
+        with pytest.raises(InputError, match=r"BUNDLE\.json cannot be read"):
+            verify_bundle(path)
