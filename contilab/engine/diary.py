@@ -58,7 +58,9 @@ class Diary:
             self.diverged = {"task": stage.task, "step": int(bad[0])}
         has_epochs = setup.shared.train.epochs is not None or setup.learner.strategy.training is not None
         window = max(1, stage.schedule.steps_per_epoch) if has_epochs else STEPS_PER_MEAN
-        self.train_loss.append([float(finite[first : first + window].mean()) for first in range(0, len(finite), window)])
+        starts = range(0, len(finite), window)
+        # In float64: the huge losses before the first one that is not finite have a mean, but no sum in float32.
+        self.train_loss.append([float(finite[first : first + window].mean(dtype=np.float64)) for first in starts])
         self.steps.append(len(finite))
         self.replayed.append(int(entries.replayed))
         self.held.append(len(entries.held))

@@ -114,5 +114,5 @@ def _progress(setup: Setup, stage: Stage, done: Part, now: Part) -> Progress:
         step=earlier + now.step,
         steps=setup.steps,
         samples_per_second=len(setup.runs) * samples / (now.seconds - done.seconds),
-        loss=float(latest.mean()) if len(latest) else None,
+        loss=float(latest.mean(dtype=np.float64)) if len(latest) else None,  # float32 may not hold the sum
     )

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from contilab import catalog
+from contilab.engine.diary import Diary
 from contilab.engine.executions.loop import loop
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.stage import Session, train_stage
@@ -93,3 +95,25 @@ class TestLaterTasks:
         with FlopCounterMode(display=False) as flops, Calls() as calls:
             train_stage(session, setup.stages[tasks - 1], members, memory)
         return flops.get_total_flops(), calls.count
+
+
+class TestDivergence:
+    """Numbers on their way to infinity."""
+
+    def test_mean_of_huge_losses_is_finite(self, make):
+        """Before the first loss that is not finite come huge ones: float32 does not hold their sum, yet their mean is told."""
+        setup, diary = make.setup([make.run()]), Diary()
+        losses = np.array([3e38, 3e38, np.inf], dtype=np.float32)
+        diary.note_losses(setup, setup.stages[0], losses, initial_memory(setup).entries()[0])
+
+        assert diary.train_loss == [[pytest.approx(3e38)]]
+        assert diary.diverged == {"task": 0, "step": 2}
+
+    def test_mean_over_members_is_finite(self, make):
+        """While two members diverge the loss that is shown of a step is their mean, which float32 has no sum for."""
+        setup, seen = make.setup([make.run(seed) for seed in range(2)]), []
+        huge = loop(setup.learner)._replace(train=lambda one, _, draws: (one, torch.full(draws.current.shape[:2], 3e38)))
+        session = Session(setup, huge, draws_of(setup), silent()._replace(progress=seen.append))
+        train_stage(session, setup.stages[0], initial_members(setup), initial_memory(setup))
+
+        assert [progress.loss for progress in seen] == pytest.approx([3e38] * len(seen))
