@@ -7,7 +7,8 @@ from typing import get_args
 
 from contilab.cli.columns import columns
 from contilab.errors import InputError
-from contilab.manifest.keys import Key, settings_keys, shared_keys
+from contilab.manifest.keys import RIVALS, Key, settings_keys, shared_keys
+from contilab.manifest.levels import BUILT_IN
 from contilab.manifest.profile import Settings, profile_names, profile_summary, read_profile
 from contilab.manifest.wording import accepts, names, shown
 from contilab.metrics.contract import Metric
@@ -120,18 +121,21 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 
 
 def _row(name: str, key: Key, *, may_differ: bool) -> tuple[str, ...]:
-    return f"  {name}", _default(key), accepts(key.hint), _meaning(key, may_differ=may_differ)
+    return f"  {name}", _default(name, key), accepts(key.hint), _meaning(name, key, may_differ=may_differ)
 
 
 def _set(settings: Settings, key: str) -> str:
     return shown(settings[key]) if key in settings else ""
 
 
-def _default(key: Key) -> str:
+def _default(name: str, key: Key) -> str:
     if key.default is MISSING:
         return "(needed)"
+    if name in BUILT_IN:  # of two rivals of which neither has a default in its table
+        return f"{shown(BUILT_IN[name])} (built in)"
     return "(unset)" if key.default is None else shown(list(key.default) if isinstance(key.default, tuple) else key.default)
 
 
-def _meaning(key: Key, *, may_differ: bool) -> str:
-    return f"{key.doc}; may differ between members" if may_differ else key.doc
+def _meaning(name: str, key: Key, *, may_differ: bool) -> str:
+    meaning = f"{key.doc}; or set {RIVALS[name]}" if name in RIVALS else key.doc
+    return f"{meaning}; may differ between members" if may_differ else meaning

@@ -6,12 +6,27 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt, Lt
 
-from contilab.catalog import entry
+from contilab.catalog import STRATEGIES, entry
 from contilab.cli.explain import explain, explain_metric, explain_preset, explain_profile, explain_table
 from contilab.cli.list import list_
 from contilab.metrics.table import metric
 from contilab.spec.entry import Entry
 from contilab.spec.fields import PER_MEMBER, Doc
+
+PAPERS = {
+    "agem": "Chaudhry et al. 2019, Efficient",
+    "der": "Buzzega et al. 2020, Dark",
+    "derpp": "Buzzega et al. 2020, Dark",
+    "er": "Chaudhry et al. 2019, On tiny",
+    "er_ace": "Caccia et al. 2022, ",
+    "ewc": "Kirkpatrick et al. 2017, ",
+    "gdumb": "Prabhu et al. 2020, ",
+    "gem": "Lopez-Paz & Ranzato 2017, ",
+    "icarl": "Rebuffi et al. 2017, ",
+    "lwf": "Li & Hoiem 2016, ",
+    "mas": "Aljundi et al. 2018, ",
+    "si": "Zenke, Poole & Ganguli 2017, ",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +91,22 @@ class TestExplain:
 
         assert "train.batch 64 an integer of at least 1 samples per step" in " ".join(text.split())
         assert "memory." not in text
+
+    def test_table_shows_what_is_built_in(self):
+        """Of two settings that exclude each other one has a default, which no table holds: shown are it and its rival."""
+        text = " ".join(f"{explain_table('memory')} {explain_table('train')}".split())
+
+        assert "memory.total 500 (built in) an integer of at least 0 entries in all (M); or set memory.per_class" in text
+        assert "memory.per_class (unset) an integer of at least 0 entries per class; or set memory.total" in text
+        assert "train.epochs 1 (built in)" in text
+
+    def test_every_method_names_its_paper(self):
+        """The page of a method ends with its paper; plain training has none."""
+        pages = {name: explain("method", name, entry("method", name)).split("\n\n")[-1] for name in STRATEGIES}
+        named = {name: page.removeprefix("paper: ") for name, page in pages.items() if page.startswith("paper: ")}
+
+        assert named.keys() == PAPERS.keys()
+        assert {name: text for name, text in named.items() if not text.startswith(PAPERS[name])} == {}
 
     def test_metric(self):
         """A metric has meaning, rule, unit, direction and source."""
