@@ -29,7 +29,10 @@ WARM_START = 0.1  # share of lr in the first pass, as in the authors' code
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a manifest may set of GDumb; they replace the tables train and optim of the preset."""
+    """What a manifest may set of GDumb; they replace the tables train and optim of the preset.
+
+    They make the one optimiser and schedule of a group, so none is taken per member: runs that differ in one are trained apart.
+    """
 
     passes: Annotated[int, Ge(1), Doc("passes over memory at each task end")] = 128
     batch: Annotated[int, Ge(1), Doc("samples per step")] = 16
