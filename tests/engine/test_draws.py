@@ -95,3 +95,36 @@ class TestDraws:
         drawn = [draws.chunk(stage, stage.schedule.chunk(step, 1), memory).replay["replay"] for step in range(3)]
 
         assert memory.replayed.tolist() == [int(sum(replay.weight[:, member].sum() for replay in drawn)) for member in (0, 1)]
+
+    def test_replay_nothing_in_the_step_in_which_it_arrives(self, make):
+        """While a memory of 10 fills and is overwritten by fours, each replayed sample came in an earlier step."""
+        setup, draws = drawing(make, (0, 1), train=Train(epochs=1, batch=4), memory=Memory(total=10, batch=4))
+        steps = all_steps(setup, draws, setup.stages[1], 64)
+        arrived, replayed, early = [set(), set()], 0, []
+        for step, parts in enumerate(steps):
+            for member, (current, samples, weight) in enumerate(zip(*parts, strict=True)):
+                shown = {sample for sample, counts in zip(samples, weight, strict=True) if counts}
+                early += [(step, member, sample) for sample in shown - arrived[member]]
+                replayed += len(shown)
+                arrived[member].update(current)
+
+        assert early == []
+        assert replayed == 2 * 4 * (len(steps) - 1)
+
+    def test_labels_of_derpp_are_a_second_independent_draw(self, make):
+        """Pairs of slots, one of each draw, are even over 10 x 10: chi-square of 99 below its 99.9 % point.
+
+        One draw for both would fill the diagonal alone, two that avoid each other would leave it empty.
+        """
+        sections = {"train": Train(epochs=4, batch=1), "memory": Memory(total=10, batch=1)}
+        setup = make.setup([make.run(seed, "derpp", **sections) for seed in range(40)])
+        draws, memory, stage, counts, step = draws_of(setup), initial_memory(setup), setup.stages[0], np.zeros(100), 0
+        while step < stage.schedule.steps:
+            chunk = stage.schedule.chunk(step, 64)
+            first, second = (replay.slots[0] for replay in draws.chunk(stage, chunk, memory).replay.values())
+            if chunk.epoch > 0:  # from then on memory stands still, with all its slots taken
+                counts += np.bincount((10 * first + second).flatten().numpy(), minlength=100)
+            step += chunk.count
+
+        assert counts.sum() == 40 * 120
+        assert ((counts - 48) ** 2 / 48).sum() < 148.2

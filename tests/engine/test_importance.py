@@ -1,43 +1,28 @@
-"""Importances are means of per-sample reductions, equal for any chunk and for both ways to find them."""
+"""Importances are means of per-sample reductions, equal for any chunk or batch and for both ways to find them."""
 
 import numpy as np
 import pytest
 import torch
 
 from contilab import catalog
+from contilab.engine import closing
 from contilab.engine import importance as subject
 from contilab.engine.importance import Samples, importance
+from contilab.engine.setup import initial_members
 from contilab.models.contract import Forward, Model, Uniform
-from contilab.strategies.contract import MASKED, Importance
+from contilab.spec.sections import Train
+from contilab.strategies.contract import MASKED
 
 ROWS, WIDTH, COUNT = 5, 6, 40
 
 
-def empirical(logits, row, mask, _uniform):
-    """Return the log probability of the label, one term."""
-    allowed = torch.where(mask, logits, MASKED)
-    return torch.log_softmax(allowed, -1).gather(0, row[None]), logits.new_ones(1)
+def asked_by(method, **settings):
+    """Return what *method* asks the engine for."""
+    entry = catalog.entry("method", method)
+    return entry.make(entry.settings(**settings)).importance
 
 
-def exact(logits, _row, mask, _uniform):
-    """Return all log probabilities, weighted by the probabilities."""
-    logs = torch.log_softmax(torch.where(mask, logits, MASKED), -1)
-    return torch.where(mask, logs, 0.0), logs.exp().detach()
-
-
-def output_norm(logits, _row, mask, _uniform):
-    """Return the squared norm of the allowed logits."""
-    return (torch.where(mask, logits, 0.0) ** 2).sum()[None], logits.new_ones(1)
-
-
-REQUESTS = {
-    "empirical": Importance(COUNT, empirical, "square"),
-    "exact": Importance(COUNT, exact, "square"),
-    "norm": Importance(COUNT, output_norm, "abs"),
-    **{
-        name: catalog.entry("method", name).make(catalog.entry("method", name).settings()).importance for name in ("ewc", "mas")
-    },
-}
+REQUESTS = {**{name: asked_by("ewc", fisher=name) for name in ("empirical", "exact", "sampled")}, "mas": asked_by("mas")}
 every_request = pytest.mark.parametrize("request_name", REQUESTS)
 
 
@@ -114,13 +99,13 @@ class TestImportance:
 
         assert all(np.allclose(expected[name], found[name].numpy(), rtol=1e-10, atol=1e-14) for name in params)
 
-    @pytest.mark.parametrize("chunk", [1, 64])
-    def test_is_the_same_for_any_chunk(self, model_name, request_name, chunk):
-        """One sample at a time or 64: never the square of a batch gradient."""
+    @pytest.mark.parametrize("sizes", [{"chunk": 1, "batch": 64}, {"chunk": 64, "batch": 1}])
+    def test_is_the_same_for_any_chunk_and_batch(self, model_name, request_name, sizes):
+        """Worked on one by one or 64 at a time, trained by batches of 64 or of one: never the square of a batch gradient."""
         model, batch = MODELS[model_name](), samples()
         params = params_of(model)
         some = importance(model, params, REQUESTS[request_name], batch, chunk=7)
-        other = importance(model, params, REQUESTS[request_name], batch, chunk=chunk)
+        other = importance(model, params, REQUESTS[request_name], batch, **sizes)
 
         assert all(torch.allclose(some[name], other[name], rtol=1e-10, atol=1e-14) for name in params)
 
@@ -138,7 +123,7 @@ class TestBatches:
             allowed = torch.where(batch.mask[part], model.forward(leaves, {}, batch.inputs[part]).logits, MASKED)
             grads = torch.autograd.grad(torch.nn.functional.cross_entropy(allowed, batch.row[part]), list(leaves.values()))
             expected = {name: expected[name] + grad**2 / 3 for name, grad in zip(params, grads, strict=True)}
-        found = importance(model, params, Importance(COUNT, empirical, "square", of_batches=True), batch, batch=16)
+        found = importance(model, params, asked_by("ewc", fisher="batch"), batch, batch=16)
 
         assert all(torch.allclose(expected[name], found[name], rtol=1e-10, atol=1e-14) for name in params)
 
@@ -146,7 +131,7 @@ class TestBatches:
         """Batches of one sample give the importance that is a mean over samples."""
         model, batch = bilinear(), samples()
         params = params_of(model)
-        single = importance(model, params, Importance(COUNT, empirical, "square", of_batches=True), batch, batch=1)
+        single = importance(model, params, asked_by("ewc", fisher="batch"), batch, batch=1)
         usual = importance(model, params, REQUESTS["empirical"], batch)
 
         assert all(torch.allclose(usual[name], single[name], rtol=1e-10, atol=1e-14) for name in params)
@@ -182,3 +167,46 @@ class TestLinearLayers:
         closed = torch.einsum("nc,ni->ci", p * (1 - p), batch.inputs**2) / COUNT
 
         assert torch.allclose(importance(model, params, REQUESTS["exact"], batch)["head.weight"], closed, rtol=1e-10)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Return a list that gets the samples of every importance that the end of a task asks for."""
+    seen = []
+
+    def noting(*given, **sizes):
+        seen.append(given[-1])
+        return importance(*given, **sizes)
+
+    monkeypatch.setattr(closing, "importance", noting)
+    return seen
+
+
+class TestTaskEnd:
+    """What importances are a mean over when a task of 33 samples ends."""
+
+    def ended(self, make, **sections):
+        """Return the setup of a run, and its member as the end of its second task leaves it."""
+        run = make.run(**sections)
+        setup = make.setup([run])
+        return setup, closing.end_of_task(setup, setup.stages[1], run, initial_members(setup)[0])
+
+    @pytest.mark.parametrize(("method", "setting"), [("ewc", "fisher_samples"), ("mas", "samples")])
+    @pytest.mark.parametrize("wanted", [10, 1024])
+    def test_takes_samples_of_the_task_without_replacement(self, make, asked, method, setting, wanted):
+        """As many as are asked for, or all where there are fewer: each once, none held out and none of another task."""
+        setup, _ = self.ended(make, method=method, settings={setting: wanted})
+        [found] = asked
+        index = (found.inputs[:, None] == setup.stream.train_inputs).all(-1).nonzero()[:, 1].tolist()
+
+        assert len(set(index)) == len(found.row) == min(wanted, 33)
+        assert set(index) <= set(setup.stream.tasks[1].train.tolist())
+
+    @pytest.mark.parametrize("method", ["ewc", "mas"])
+    def test_does_not_depend_on_the_batches_of_training(self, make, method):
+        """Trained by one sample or by 64, a member has one importance, bit by bit."""
+        ends = [self.ended(make, method=method, train=Train(epochs=1, batch=size))[1] for size in (1, 64)]
+        one, other = (member.strategy.importance for member in ends)
+
+        assert all(torch.equal(one[name], value) for name, value in other.items())
+        assert any(value.any() for value in other.values())

@@ -7,20 +7,38 @@ from safetensors.torch import load
 
 from contilab import catalog
 from contilab.engine.setup import draws_of, initial_memory
+from contilab.records.outcome import files_of
 from contilab.spec.fields import values_per_member
 from contilab.spec.sections import Memory, Train
+from contilab.strategies.contract import Batch, Member
 
-SPRINGS = {"ewc": {"stiffness_cap": 1.0}, "mas": {"stiffness_cap": 1.0}, "si": {"stiffness_cap": 1.0}}
+CAPPED = {"stiffness_cap": 1.0}
+SPRINGS = {
+    "ewc": ("ewc", CAPPED),
+    "ewc_separate": ("ewc", {**CAPPED, "variant": "separate"}),
+    "mas": ("mas", CAPPED),
+    "si": ("si", CAPPED),
+}
+HUGE = {  # beyond any learning rate, with nothing that holds it back
+    **{name: (method, {**settings, "strength": 1e9, "stiffness_cap": "off"}) for name, (method, settings) in SPRINGS.items()},
+    "lwf": ("lwf", {"alpha": 1e9}),
+}
 SIZES = {"one task": (33,), "twenty tasks": (9,) * 20, "unequal tasks, one sample in the last batch": (33, 17, 8)}
 
 every_method = pytest.mark.parametrize("method", catalog.STRATEGIES)
-every_spring = pytest.mark.parametrize("method", SPRINGS)
+every_spring = pytest.mark.parametrize(("method", "settings"), SPRINGS.values(), ids=SPRINGS)
 
 
 def memory_of(method, total):
     """Return a memory of *total* entries with the method's own policy."""
     own = {key: values[0] for key, values in catalog.entry("method", method).memory.items()}
     return Memory(total=total, batch=8, **own)
+
+
+def strategy_of(method):
+    """Return *method* with its default settings."""
+    entry = catalog.entry("method", method)
+    return entry.make(entry.settings())
 
 
 def distance(one, other):
@@ -85,7 +103,13 @@ class TestSettings:
     @pytest.mark.parametrize("scenario", ["task", "class", "domain"])
     @pytest.mark.parametrize(
         ("method", "settings"),
-        [("ewc", {"strength": 0.0}), ("lwf", {"alpha": 0.0}), ("mas", {"strength": 0.0}), ("si", {"strength": 0.0})],
+        [
+            ("ewc", {"strength": 0.0}),
+            ("ewc", {"strength": 0.0, "variant": "separate"}),
+            ("lwf", {"alpha": 0.0}),
+            ("mas", {"strength": 0.0}),
+            ("si", {"strength": 0.0}),
+        ],
     )
     def test_no_strength_is_naive(self, make, method, settings, scenario):
         """A penalty of strength 0, or a teacher of weight 0, is naive training bit by bit."""
@@ -94,12 +118,34 @@ class TestSettings:
 
         assert distance(free.parameters, naive.parameters) == 0
 
-    def test_no_weight_of_logits_is_naive(self, make):
-        """Dark experience replay of alpha 0 is naive training, but for the rounding of a longer batch."""
-        [free] = make.outcomes([make.run(method="der", settings={"alpha": 0.0})], dtype=torch.float64)
-        [naive] = make.outcomes([make.run()], dtype=torch.float64)
+    @pytest.mark.parametrize(
+        ("method", "settings", "other", "its"),
+        [
+            ("der", {"alpha": 0.0}, "naive", {}),
+            ("derpp", {"alpha": 0.0, "beta": 0.0}, "naive", {}),
+            ("derpp", {"alpha": 0.2, "beta": 0.0}, "der", {"alpha": 0.2}),
+        ],
+    )
+    def test_no_weight_of_replay_leaves_the_rest(self, make, method, settings, other, its):
+        """Der without logits is naive, derpp without labels is der: but for the rounding of longer batches."""
+        [free] = make.outcomes([make.run(method=method, settings=settings)], dtype=torch.float64)
+        [plain] = make.outcomes([make.run(method=other, settings=its)], dtype=torch.float64)
 
-        assert distance(free.parameters, naive.parameters) < 1e-12
+        assert distance(free.parameters, plain.parameters) < 1e-12
+
+    def test_derpp_of_labels_alone_is_er_of_twice_the_rate(self):
+        """With alpha 0 and beta 1 it has twice the loss of er where as many samples are replayed as are current."""
+        generator = torch.Generator().manual_seed(0)
+        logits, rows = torch.randn(2, 6, 4, generator=generator), torch.randint(0, 4, (2, 6), generator=generator)
+        every, one = torch.ones(6, 4, dtype=torch.bool), torch.ones(6)
+        current, replay = (Batch(*own, every, one, own[0]) for own in zip(logits, rows, strict=True))
+        batches = {"current": current, "replay": replay, "labels": replay}
+        losses = [
+            strategy.loss(strategy.init({"w": logits}, Member(values, 0.1)), batches)
+            for strategy, values in ((strategy_of("derpp"), {"alpha": 0.0, "beta": 1.0}), (strategy_of("er"), {}))
+        ]
+
+        assert float(losses[0]) == pytest.approx(2 * float(losses[1]))
 
     @pytest.mark.parametrize("method", [name for name in catalog.STRATEGIES if varied(name)[0]])
     def test_members_with_settings_of_their_own_equal_runs_with_those(self, make, method):
@@ -135,10 +181,10 @@ class TestSprings:
             for name in table
         }
 
-    def test_huge_strength_freezes(self, make, method):
+    def test_huge_strength_freezes(self, make, method, settings):
         """At a strength of 1e9 under a cap of 1 what mattered for the first task, most of all, stays; naive moves it."""
         protocol = {"scenario": "domain", "train": Train(steps=60, batch=16), "optim": ("sgd", {"lr": 0.02})}
-        run = make.run(method=method, settings={"strength": 1e9, **SPRINGS[method]}, **protocol)
+        run = make.run(method=method, settings={**settings, "strength": 1e9}, **protocol)
         [held], [free] = make.outcomes([run]), make.outcomes([make.run(**protocol)])
         first = self.after_first_task(make, run)
         moves = [
@@ -150,20 +196,51 @@ class TestSprings:
         assert sum(mattered.sum() for _, mattered in first.values()) > 0.7 * held.record.cost.params_total
         assert moves[0] < 0.2 * moves[1]
 
-    def test_penalty_is_recorded_and_positive(self, make, method):
+    def test_penalty_is_recorded_and_positive(self, make, method, settings):
         """The record holds the penalty at the end of the last task, above 0, and the share of capped stiffness."""
-        [outcome] = make.outcomes([make.run(method=method, settings={"strength": 1.0})])
+        [outcome] = make.outcomes([make.run(method=method, settings={**settings, "strength": 1.0})])
 
         assert outcome.record.notes[f"{method}_penalty"] > 0
         assert 0 <= outcome.record.notes[f"{method}_capped_share"] <= 1
 
-    def test_penalty_is_part_of_the_loss(self, make, method):
+    def test_penalty_is_part_of_the_loss(self, make, method, settings):
         """The first task costs what it costs without springs, the second something else."""
-        settings = {"strength": 100.0, **SPRINGS[method]}
-        [held], [free] = make.outcomes([make.run(method=method, settings=settings)]), make.outcomes([make.run()])
+        run = make.run(method=method, settings={**settings, "strength": 100.0})
+        [held], [free] = make.outcomes([run]), make.outcomes([make.run()])
 
         assert held.record.train_loss[0] == free.record.train_loss[0]
         assert held.record.train_loss[1] != free.record.train_loss[1]
+
+
+class TestTeacher:
+    """What a teacher of any weight does."""
+
+    def test_huge_weight_freezes(self, make):
+        """At an alpha of 1e9 and steps of bounded length lwf stays where the first task ended; naive goes on moving."""
+        sgd = ("sgd", {"lr": 0.02, "clip_norm": 1.0})
+        protocol = {"scenario": "domain", "train": Train(steps=60, batch=16), "optim": sgd}
+        run = make.run(method="lwf", settings={"alpha": 1e9}, **protocol)
+        [held], [free] = make.outcomes([run]), make.outcomes([make.run(**protocol)])
+        files = load(make.shelf_of([run]).files(60)[f"{run.rid}.safetensors"])
+        first = {name: files[f".params['{name}']"].numpy() for name in held.parameters}
+
+        assert held.record.state == "finished"
+        assert distance(held.parameters, first) < 0.2 * distance(free.parameters, first)
+
+
+@pytest.mark.parametrize(("method", "settings"), HUGE.values(), ids=HUGE)
+class TestNothingHoldsBack:
+    """Huge strengths without a cap, and without a bound on the length of a step."""
+
+    def test_ends_as_diverged_and_not_with_nan(self, make, method, settings):
+        """Every step overshoots further: the run ends in its second task as diverged, and what it leaves is finite."""
+        run = make.run(method=method, settings=settings, optim=("sgd", {"lr": 0.02}), train=Train(steps=60, batch=16))
+        [outcome] = make.outcomes([run])
+
+        assert outcome.record.diverged["task"] == 1
+        assert np.isfinite(np.concatenate([*outcome.record.train_loss, outcome.record.accuracy[0][:1]])).all()
+        assert all(np.isfinite(values).all() for values in outcome.tensors.values())
+        assert files_of(outcome).keys() == {"record.jsonl", "tensors.safetensors"}
 
 
 class TestStiffnessCap:

@@ -78,14 +78,14 @@ class TestStep:
         assert all(torch.allclose(grad, padded.grads[name], atol=1e-7) for name, grad in bare.grads.items())
 
 
-@pytest.mark.parametrize("optim", ["sgd", "adam"])
+@pytest.mark.parametrize(("optim", "clip_norm"), [("sgd", "off"), ("sgd", 0.5), ("adam", "off"), ("adam", 0.5)])
 @pytest.mark.parametrize("stage", [0, 1])
 class TestStepEnd:
     """What a strategy is told of a step that is done."""
 
-    def test_is_the_step_as_it_was(self, make, optim, stage):
-        """Parameters before and after, and the gradient of the data alone, though optimisers write into what they get."""
-        setup = make.setup([make.run(method="si", optim=(optim, {"lr": 0.1}))])
+    def test_is_the_step_as_it_was(self, make, optim, clip_norm, stage):
+        """Parameters before and after, and the gradient of the data alone, unclipped, though optimisers write into theirs."""
+        setup = make.setup([make.run(method="si", optim=(optim, {"lr": 0.1, "clip_norm": clip_norm}))])
         told = []
         strategy = setup.learner.strategy._replace(
             after_step=lambda state, end: (told.append(end), state)[1],
@@ -105,7 +105,8 @@ class TestStepEnd:
         assert float(penalty) == stage
         if optim == "sgd":
             moved = torch.cat([(end.after[name] - value).flatten() for name, value in before.items()])
-            assert torch.allclose(moved, torch.tensor(-0.1 * (2 + stage)), atol=1e-6)
+            slope = 2 + stage if clip_norm == "off" else clip_norm / len(moved) ** 0.5
+            assert torch.allclose(moved, torch.tensor(-0.1 * slope), atol=1e-6)
 
 
 class TestOwned:
