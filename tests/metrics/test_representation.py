@@ -41,6 +41,28 @@ EXPECTED = {
     "ppl_retention": 0.5,
 }
 
+LABELS = np.array([0, 1, 0, 1])
+FORMULAS = {
+    "linear_cka": lambda: linear_cka(*kept(X, Y)),
+    "linear_cka of few samples": lambda: linear_cka(*kept(X.T, Y.T)),
+    "effective_rank": lambda: effective_rank(*kept(X)),
+    "dormant_share": lambda: dormant_share(*kept(X[0])),
+    "ridge_probe": lambda: ridge_probe(*kept(X, LABELS), 2),
+    "ridge_probe of few samples": lambda: ridge_probe(*kept(X.T, LABELS[:2]), 2),
+    "rank_of": lambda: rank_of(*kept(X[3])),
+    "cosine": lambda: cosine(*kept(X[2], X[3])),
+    "loss_barrier": lambda: loss_barrier(*kept(X[:, 0])),
+    "pairs_of": lambda: pairs_of(*kept(MEASURED["gradient_cosine"])),
+}
+
+
+def kept(*values):
+    """Return copies of arrays that raise where somebody writes into them."""
+    copies = [value.copy() for value in values]
+    for copy in copies:
+        copy.setflags(write=False)
+    return copies
+
 
 def record(accuracy=((0.9, 0.1), (0.5, 0.9)), **changes):
     """Return a record of two tasks."""
@@ -164,6 +186,15 @@ class TestParameters:
             pairs_of(np.full((1, 2, 2), NAN))
 
 
+class TestFormulas:
+    """All formulas alike."""
+
+    @pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS)
+    def test_writes_into_nothing(self, formula):
+        """Formulas take arrays that cannot be written into: features and gradients are still needed afterwards."""
+        assert formula() is not None
+
+
 class TestRecords:
     """The metrics of a record."""
 
@@ -172,6 +203,15 @@ class TestRecords:
         values = compute(record(), MEASURED)
 
         assert {name: values[name] for name in EXPECTED} == pytest.approx(EXPECTED, abs=1e-12)
+
+    def test_inputs_are_left_as_they_are(self):
+        """Every metric of recorded tensors leaves them, and the record, unchanged and gives the same value twice."""
+        given, tensors = record(), {name: values.copy() for name, values in MEASURED.items()}
+        first, again = compute(given, tensors), compute(given, tensors)
+
+        assert first == again
+        assert given == record()
+        assert all(np.array_equal(values, tensors[name], equal_nan=True) for name, values in MEASURED.items())
 
     def test_without_a_language_model(self):
         """What is measured of language models only is absent of all others for that reason, whatever their tier."""
