@@ -13,7 +13,7 @@ def results_parquet(found: Sequence[Mapping[str, Any]]) -> bytes | None:
     """Return *found*, as `rows` gives them, as a Parquet file; None without pyarrow, or without a row."""
     if not found or find_spec("pyarrow") is None:
         return None
-    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")  # in no extra, so its types are not known
+    pyarrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")  # of the test extra only, and without types
     out = io.BytesIO()
     parquet.write_table(pyarrow.table({name: _column([row[name] for row in found]) for name in found[0]}), out)
     return out.getvalue()
