@@ -42,9 +42,15 @@ class TestVerify:
     """What it prints."""
 
     def test_prints_every_difference_and_gives_no_verdict(self, told):
-        """Each setting that is not the published one stands with both values, and no number passes or fails."""
+        """Each setting that is not the published one stands with both values, and no number passes or fails, for a reason.
+
+        The manifest leaves the precision to the machine; what is compared is what the machine took, never the word auto.
+        """
         assert "  benchmark.name = split_digits, published with split_mnist" in told
         assert "  model.hidden = [8], published with [400, 400]" in told
+        assert "engine.precision = auto" not in told
+        assert "differ:\n  naive class 19.90\n" in told
+        assert "No verdict, as no seed has an accuracy:\n  joint class 97.93\n" in told
         assert told.splitlines()[-1] == "0 pass, 0 fail, 2 give no verdict"
 
     def test_prints_the_protocol_before_the_numbers(self, told):
@@ -64,12 +70,3 @@ class TestVerify:
 
         assert rows["naive"][-4] == "2"
         assert rows["joint"][-7:] == ["-", "0", "of", "2", "-", "-", "-"]
-
-    def test_tells_the_precision_that_was_trained_in(self, told):
-        """The manifest leaves it to the machine; what is compared is what the machine took, never the word auto."""
-        assert "engine.precision = auto" not in told
-
-    def test_tells_why_there_is_no_verdict(self, told):
-        """Each reason stands once, with the rows that it is of."""
-        assert "differ:\n  naive class 19.90\n" in told
-        assert "No verdict, as no seed has an accuracy:\n  joint class 97.93\n" in told
