@@ -6,6 +6,7 @@ probe_accuracy  float [S, T]  LP[i, j], test accuracy on task j of a ridge probe
 cka             float [T]     similarity of the features of task j after j and at the end; no line where those are not kept
 effective_rank  float [S]     of the features of the same 1,000 samples after each stage
 dormant_share   float [S, L]  share of dormant units of each hidden layer after each stage
+dead_share      float [S, L]  the same with the threshold 0: of units that are active on no sample
 
 Formulas take the shorter of two ways, which differ in rounding only: by products of features, or of samples where these are
 fewer. Shapes: S stages, T tasks, L layers, N samples, D features.
@@ -20,6 +21,7 @@ from contilab.metrics.contract import Evidence, Metric, Missing
 from contilab.metrics.tensor import measured, recorded
 
 DORMANT = 0.025  # of the mean activity of a layer; chosen, as in Sokar 2023
+DEAD = 0.0  # likewise: units that are never active
 RIDGE = 1e-3  # of the mean variance of the features; chosen
 
 Array = np.ndarray[Any, Any]
@@ -120,14 +122,25 @@ def _centred(values: Array) -> Array:
 
 
 def _metric(
-    name: str, tensor: str, part: Callable[[Array], Any], summary: str, *needs: str, if_empty: str = "", **facts: Any
+    name: str,
+    tensor: str,
+    part: Callable[[Array], Any],
+    summary: str,
+    *needs: str,
+    if_empty: str = "",
+    older: str = "",
+    **facts: Any,
 ) -> Metric:
     """Return the metric *name*: the mean of the *part* of a *tensor*, of which everything must be defined.
 
     *if_empty*: why a run that did not diverge has a tensor without numbers.
+    *older*: a tensor that was recorded before this one was, so that a run may have it alone.
     """
 
     def function(evidence: Evidence) -> float:
+        held = evidence.tensors or {}
+        if older and older in held and tensor not in held:
+            raise Missing(f"{tensor} was not recorded: the run was trained before it was measured")
         if if_empty and not evidence.diverged and not recorded(evidence, tensor, "extended").size:
             raise Missing(if_empty)
         return float(measured(evidence, tensor, "extended", part).mean())
@@ -178,6 +191,16 @@ DORMANT_SHARE = _metric(
     lambda shares: shares[-1],
     "share of dormant units at the end, averaged over layers",
     if_empty="no hidden units",
+    paper="Sokar 2023",
+    higher_is_better=False,
+)
+DEAD_SHARE = _metric(
+    "dead_share",
+    "dead_share",
+    lambda shares: shares[-1],
+    "share of units that are never active at the end, averaged over layers",
+    if_empty="no hidden units",
+    older="dormant_share",
     paper="Sokar 2023",
     higher_is_better=False,
 )

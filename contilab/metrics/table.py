@@ -47,6 +47,7 @@ METRICS = {
     "cka_final": "contilab.metrics.representation:CKA_FINAL",
     "effective_rank": "contilab.metrics.representation:EFFECTIVE_RANK",
     "dormant_share": "contilab.metrics.representation:DORMANT_SHARE",
+    "dead_share": "contilab.metrics.representation:DEAD_SHARE",
     "drift": "contilab.metrics.landscape:DRIFT",
     "drift_relative": "contilab.metrics.landscape:DRIFT_RELATIVE",
     "loss_barrier": "contilab.metrics.landscape:LOSS_BARRIER",

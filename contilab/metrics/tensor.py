@@ -16,6 +16,7 @@ RECORDED = (
     "cka",
     "effective_rank",
     "dormant_share",
+    "dead_share",
     "drift",
     "drift_relative",
 )  # by the engine; the formulas of all others wait for a run that has measured them

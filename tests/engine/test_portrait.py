@@ -25,10 +25,10 @@ from contilab.models.resnet18r import Settings as ResnetSettings
 from contilab.models.resnet18r import resnet18r
 from contilab.spec.sections import Benchmark, Eval, Train
 
-TENSORS = ("probe_accuracy", "cka", "effective_rank", "dormant_share", "drift", "drift_relative")
+TENSORS = ("probe_accuracy", "cka", "effective_rank", "dormant_share", "dead_share", "drift", "drift_relative")
 METRICS = (
     *("probe_acc", "representation_forgetting", "cka_final", "effective_rank"),
-    *("dormant_share", "drift", "drift_relative"),
+    *("dormant_share", "dead_share", "drift", "drift_relative"),
 )
 WIDE = ("convnet", {"channels": [4, 32], "groups": 2})  # 128 features on images of 8 x 8
 
@@ -170,6 +170,7 @@ class TestPortrait:
             "cka": (3,),
             "effective_rank": (3,),
             "dormant_share": (3, 2),
+            "dead_share": (3, 2),
             "drift": (3,),
             "drift_relative": (3,),
         }
@@ -263,7 +264,7 @@ class TestPortrait:
         run = extended(make.run(3, model=("mlp", {"hidden": []})))
         [outcome] = make.outcomes([run])
 
-        assert values(outcome)["dormant_share"] == Absent("no hidden units")
+        assert values(outcome)["dormant_share"] == values(outcome)["dead_share"] == Absent("no hidden units")
         assert outcome.tensors["cka"] == pytest.approx([1, 1, 1], abs=1e-12)
         assert isinstance(values(outcome)["probe_acc"], float)
 
@@ -283,7 +284,18 @@ class TestPortrait:
         [found] = subject.portraits_after(setup, setup.stages[0], [dead], [representation.Representation()], not_at_all)
 
         assert np.isnan([*found.probe, found.rank]).all()
-        assert found.dormant == [1.0, 1.0]
+        assert found.dormant == found.dead == [1.0, 1.0]
+
+    def test_dead_units_are_told_from_dormant_ones(self, make):
+        """Of 16 units four that are never active are dead; a fifth that hardly is makes five dormant ones."""
+        setup = make.setup([extended(make.run(3))])
+        member = initial_members(setup)[0]
+        bias = torch.tensor([0.0] * 4 + [0.001] + [1.0] * 11)
+        params = {**member.params, "hidden0.weight": torch.zeros_like(member.params["hidden0.weight"]), "hidden0.bias": bias}
+        members = [member._replace(params=params)]
+        [found] = subject.portraits_after(setup, setup.stages[0], members, [representation.Representation()], not_at_all)
+
+        assert (found.dead[0], found.dormant[0]) == (4 / 16, 5 / 16)
 
     def test_a_diverged_member(self, make):
         """Rows after the divergence are not there, metrics say why, and its mate has all of them."""

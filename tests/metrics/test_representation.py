@@ -19,6 +19,7 @@ MEASURED = {
     "cka": np.array([0.7, 1.0]),
     "effective_rank": np.array([3.0, 2.5]),
     "dormant_share": np.array([[0.0, 0.0], [0.5, 0.1]]),
+    "dead_share": np.array([[0.0, 0.0], [0.25, 0.0]]),
     "drift": np.array([3.0, 1.0]),
     "drift_relative": np.array([0.3, 0.1]),
     "interpolation_loss": np.array([[1.0, 3.0, 2.0]]),
@@ -32,6 +33,7 @@ EXPECTED = {
     "cka_final": 0.7,
     "effective_rank": 2.5,
     "dormant_share": 0.3,
+    "dead_share": 0.125,
     "drift": 2.0,
     "drift_relative": 0.2,
     "loss_barrier": 1.5,
@@ -243,16 +245,24 @@ class TestRecords:
         ("tensor", "metric_name", "reason"),
         [
             ("dormant_share", "dormant_share", "no hidden units"),
+            ("dead_share", "dead_share", "no hidden units"),
             ("cka", "cka_final", "the features of so many tasks are not kept"),
         ],
     )
     def test_empty(self, tensor, metric_name, reason):
         """Where there is nothing to measure, or nothing was kept of it, that is the reason; a diverged run has its own."""
-        empty = {**MEASURED, tensor: np.empty((2, 0) if tensor == "dormant_share" else 0)}
+        empty = {**MEASURED, tensor: np.empty(0 if tensor == "cka" else (2, 0))}
         lost = record(diverged={"task": 1, "step": 2})
 
         assert compute(record(), empty)[metric_name] == Absent(reason)
         assert "diverged in task 1" in compute(lost, empty)[metric_name].reason
+
+    def test_recorded_before_dead_units_were(self):
+        """A record of the tier that knows dormant units only has the reason for dead ones, and keeps its other values."""
+        values = compute(record(), {name: value for name, value in MEASURED.items() if name != "dead_share"})
+
+        assert values["dead_share"] == Absent("dead_share was not recorded: the run was trained before it was measured")
+        assert values["dormant_share"] == pytest.approx(0.3)
 
     def test_not_defined(self):
         """A measurement that holds nan is not defined for the run, or was lost when it diverged."""
@@ -265,4 +275,4 @@ class TestRecords:
         """The three tiers hold what their definitions list."""
         counts = {tier: sum(metric(name).tier == tier for name in METRICS) for tier in ("extended", "full")}
 
-        assert counts == {"extended": 20, "full": 4}
+        assert counts == {"extended": 21, "full": 4}

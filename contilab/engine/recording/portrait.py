@@ -22,7 +22,7 @@ from contilab.engine.recording.features import Samples, features_of, samples_of
 from contilab.engine.recording.representation import Portrait, Representation, features_bytes, has_representation
 from contilab.engine.setup import Setup, resting
 from contilab.metrics.contract import Missing
-from contilab.metrics.representation import dormant_share, effective_rank, linear_cka, ridge_probe
+from contilab.metrics.representation import DEAD, dormant_share, effective_rank, linear_cka, ridge_probe
 from contilab.models.contract import Params
 from contilab.spec.run import Run
 
@@ -67,6 +67,7 @@ def _portrait(
         probe=probe,
         rank=_defined(effective_rank, features),
         dormant=[_defined(dormant_share, layer) for layer in activity],
+        dead=[_defined(dormant_share, layer, DEAD) for layer in activity],
         drift=_drift(known.before or _initial(setup, run), member.params),
         cka=cka,
         passes=samples.passes,

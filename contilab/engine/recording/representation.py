@@ -23,7 +23,7 @@ from contilab.models.contract import Params
 MOST_BYTES = 128 * 2**20  # of the features of all tasks of one run; chosen: those of 84 tasks with 400 features
 
 PREFIX = "representation."  # of its tensors in a snapshot
-NUMBERS = ("probe", "rank", "dormant", "drift", "cka", "passes")  # what a snapshot keeps as text
+NUMBERS = ("probe", "rank", "dormant", "dead", "drift", "cka", "passes")  # what a snapshot keeps as text
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
@@ -38,6 +38,7 @@ class Portrait(NamedTuple):
     probe: list[float]  # [T]
     rank: float
     dormant: list[float]  # [L]
+    dead: list[float]  # [L]
     drift: tuple[float, float]
     cka: list[float]
     passes: int
@@ -52,6 +53,7 @@ class Representation:
     probe: list[list[float]] = field(default_factory=list)
     rank: list[float] = field(default_factory=list)
     dormant: list[list[float]] = field(default_factory=list)
+    dead: list[list[float]] = field(default_factory=list)
     drift: list[list[float]] = field(default_factory=list)
     cka: list[float] = field(default_factory=list)
     passes: int = 0
@@ -63,6 +65,7 @@ class Representation:
         self.probe.append(portrait.probe)
         self.rank.append(portrait.rank)
         self.dormant.append(portrait.dormant)
+        self.dead.append(portrait.dead)
         self.drift.append(list(portrait.drift))
         self.cka = portrait.cka
         self.passes += portrait.passes
@@ -123,6 +126,7 @@ def representation_tensors(setup: Setup, own: Representation) -> Arrays:
         "cka": np.array([np.nan] * tasks if is_lost else own.cka),
         "effective_rank": _rows([[one] for one in own.rank], stages, 1)[:, 0],
         "dormant_share": _rows(own.dormant, stages, len(own.dormant[0]) if own.dormant else 0),
+        "dead_share": _rows(own.dead, stages, len(own.dead[0]) if own.dead else 0),
         "drift": drift[:, 0].copy(),
         "drift_relative": drift[:, 1].copy(),
     }
