@@ -9,8 +9,8 @@ from contilab.engine.choice import trial as trial_module
 from contilab.engine.choice.decide import Question, Verdict, decide
 from contilab.engine.choice.form import Form, Table, in_bf16
 from contilab.engine.choice.offer import Asked, offered
-from contilab.engine.choice.pace import Pace
-from contilab.engine.choice.trial import seconds_worth, try_out
+from contilab.engine.choice.pace import Lap, Pace
+from contilab.engine.choice.trial import seconds_worth, speed_of_blocks, try_out
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.errors import UsageError
@@ -287,6 +287,20 @@ class TestTrial:
         found = try_out(setup, [LOOP, VMAP], Table(forms, {}), 0.0)
 
         assert [one.execution for one in found] == ["vmap", "loop"]
+
+    @pytest.mark.parametrize(
+        ("several", "expected"),
+        [
+            (Lap(5, 40, 0.7, 0.0), 8 / (0.1 + 0.2 / 64)),
+            (Lap(6, 48, 1.0, 0.0, chunks=2), 8 / (0.1 + 0.2 / 64)),  # a beginning more
+            (Lap(2, 16, 0.6, 0.0, chunks=2), 8 / 0.3),  # nothing to work it out from
+            (Lap(5, 40, 0.25, 0.0), 8 / (0.025 + 0.125 / 64)),  # the first one was disturbed
+            (Lap(5, 40, 5.0, 0.0), 8 / 1.0),  # the others were
+        ],
+    )
+    def test_few_steps_tell_of_whole_blocks(self, several, expected):
+        """A beginning of 0.2 s before steps of 0.1 s counts once per 64 steps; noise neither removes nor inflates it."""
+        assert speed_of_blocks(Lap(1, 8, 0.3, 0.0), several, is_busy=False) == pytest.approx(expected)
 
     def test_a_form_that_is_kept_waiting_is_not_slow(self, setup):
         """While other processes have the processor, one thread's form is not slower than one that works as long."""

@@ -14,12 +14,14 @@ class Lap(NamedTuple):
     """Some steps of all members: *samples* summed over members, replayed ones left out.
 
     *busy_seconds*: processor time of the thread that called, which other processes do not lengthen by taking turns with it.
+    *chunks*: how often draws were made, and what else is done for several steps at once.
     """
 
     steps: int
     samples: int
     seconds: float
     busy_seconds: float
+    chunks: int = 1
 
     @property
     def speed(self) -> float:
@@ -33,6 +35,7 @@ class Lap(NamedTuple):
             self.samples + other.samples,
             self.seconds + other.seconds,
             self.busy_seconds + other.busy_seconds,
+            self.chunks + other.chunks,
         )
 
 
