@@ -292,9 +292,9 @@ class TestTrial:
         ("several", "expected"),
         [
             (Lap(5, 40, 0.7, 0.0), 8 / (0.1 + 0.2 / 64)),
-            (Lap(6, 48, 1.0, 0.0, chunks=2), 8 / (0.1 + 0.2 / 64)),  # a beginning more
+            (Lap(12, 96, 1.6, 0.0, chunks=2), 8 / (0.1 + 0.2 / 64)),  # a beginning more
             (Lap(2, 16, 0.6, 0.0, chunks=2), 8 / 0.3),  # nothing to work it out from
-            (Lap(5, 40, 0.25, 0.0), 8 / (0.025 + 0.125 / 64)),  # the first one was disturbed
+            (Lap(5, 40, 0.25, 0.0), 8 / (0.035 + 0.075 / 64)),  # the first one was disturbed
             (Lap(5, 40, 5.0, 0.0), 8 / 1.0),  # the others were
         ],
     )

@@ -30,6 +30,7 @@ WORTH = 20  # a measurement may take one part in so many of the training it is f
 LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
 ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
 TURNS = 5  # of the two fastest
+LEAST_SHARE = 0.7  # that steps may have of a lap, whatever its beginning seems to take; chosen
 
 # What a step of one member takes at least, to tell a study from a trifle: Python and small kernels, and the arithmetic of a
 # processor with two cores (measured: 0.3 to 0.6 ms for an MLP 2x16, 350 GFLOP/s).
@@ -40,29 +41,30 @@ FLOPS_PER_SECOND = 3.5e11
 class _Tried(NamedTuple):
     form: Form
     pace: Pace
-    first: Lap  # one step
+    singles: list[Lap]  # of one step
     laps: list[Lap]
     is_alone: bool  # one thread does everything
 
     @property
     def speed(self) -> float:
-        speeds = sorted(speed_of_blocks(self.first, lap, is_busy=self.is_alone) for lap in self.laps)
+        single = min(self.singles, key=lambda lap: lap.busy_seconds if self.is_alone else lap.seconds)
+        speeds = sorted(speed_of_blocks(single, lap, is_busy=self.is_alone) for lap in self.laps)
         return speeds[len(speeds) // 2]
 
 
-def speed_of_blocks(first: Lap, lap: Lap, *, is_busy: bool) -> float:
+def speed_of_blocks(single: Lap, lap: Lap, *, is_busy: bool) -> float:
     """Return the samples per second of whole blocks, given a lap of one step and one of several.
 
     *is_busy*: by processor time.
 
-    >>> speed_of_blocks(Lap(1, 8, 0.3, 0.3), Lap(4, 32, 0.6, 0.6), is_busy=False)  # a beginning of 0.2 s, and steps of 0.1 s
+    >>> speed_of_blocks(Lap(1, 8, 0.3, 0.3), Lap(8, 64, 1.0, 1.0), is_busy=False)  # a beginning of 0.2 s, and steps of 0.1 s
     77.57575757575758
     """
-    beginning, seconds = (one.busy_seconds if is_busy else one.seconds for one in (first, lap))
+    beginning, seconds = (one.busy_seconds if is_busy else one.seconds for one in (single, lap))
     if lap.steps == lap.chunks:
         return lap.samples / seconds
     step = (seconds - lap.chunks * beginning) / (lap.steps - lap.chunks)
-    step = min(max(step, seconds / lap.steps / 2), seconds / lap.steps)  # noise must not make it vanish, or more than all
+    step = min(max(step, LEAST_SHARE * seconds / lap.steps), seconds / lap.steps)  # noise must not shrink or stretch it
     beginnings = (seconds - step * lap.steps) / lap.chunks
     return lap.samples / lap.steps / (step + beginnings / BLOCK)
 
@@ -92,6 +94,7 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         deadline += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
         share = (deadline - time.perf_counter()) / 2 / (len(forms) - number)
         if _step_seconds(tried) < share:  # otherwise the second step has to do
+            tried.singles.append(tried.pace.lap(1))  # the quicker one counts: what disturbed the other is over
             tried.laps[:] = [tried.pace.during(_enough(tried, share))]
         rates[form] = tried.speed
         fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
@@ -110,7 +113,7 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         pace.lap(1)
         is_alone = setup.device.type == "cpu" and torch.get_num_threads() == 1
         first = pace.lap(1)
-        return _Tried(form, pace, first, [first], is_alone)
+        return _Tried(form, pace, [first], [first], is_alone)
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
 
