@@ -11,6 +11,7 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
+from contilab.errors import UsageError
 
 if TYPE_CHECKING:
     from contilab.report.published.table import Band, Cell, Table
@@ -45,19 +46,17 @@ def verify(
 
     table, opened = read_table(against), open_store(store)
     found = verdicts(table, cells_of(opened, opened.study(study)))
+    _check(study, table, found)
     typer.echo(f"{table.title}\n{_about(table)}\n")
     typer.echo("\n".join(protocol(table, found)))
     typer.echo("\n" + columns([_head(table), *(_row(verdict) for verdict in found)], right=range(3, 7)))
-    typer.echo("\n".join(["", *rules(found), *without(found), _count(found)]))
+    typer.echo("\n".join(["", *rules(found), *without(found), *lost(study, found), _count(found)]))
     if any(verdict.passed is False for verdict in found):
         raise typer.Exit(3)
 
 
 def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
     """Yield what the settings of the compared cells are beside those of *table*, in lines: each difference once."""
-    if not found:
-        yield f"{table.name} has no cell of the methods and scenarios of the study"
-        return
     yield f"Protocol of {len(found)} cell{'s' if len(found) > 1 else ''}"
     if table.not_stated:
         yield from _wrapped(f"not stated in the source: {', '.join(table.not_stated)}", "  ")
@@ -102,6 +101,24 @@ def without(found: Sequence["Verdict"]) -> Iterator[str]:
         yield f"No verdict, as {reason}:"
         yield from _wrapped(f"  {_short(verdicts)}", "  ")
     yield from [""] if reasons else []
+
+
+def lost(study: str, found: Sequence["Verdict"]) -> Iterator[str]:
+    """Yield a line if seeds of what was compared have no accuracy."""
+    cells = {verdict.ours.name: verdict.ours for verdict in found}.values()
+    missing = sum(ours.planned - len(ours.values) for ours in cells)
+    if missing:
+        yield f"{missing} of {sum(ours.planned for ours in cells)} runs have no accuracy: contilab status {study} says why\n"
+
+
+def _check(study: str, table: "Table", found: Sequence["Verdict"]) -> None:
+    """Raise UsageError where there is nothing to compare."""
+    if not found:
+        problem = f'"{table.name}" has no cell of the methods and scenarios of "{study}"'
+        raise UsageError("--against", problem, hint="contilab verify --help names the tables")
+    if not any(verdict.ours.values for verdict in found):
+        problem = f'no run that "{table.name}" has a cell for has an accuracy'
+        raise UsageError(f"study {study}", problem, hint=f"contilab status {study} says what became of them")
 
 
 def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
@@ -173,4 +190,14 @@ def _name(verdict: "Verdict") -> str:
 
 def _count(found: Sequence["Verdict"]) -> str:
     passed, failed, undecided = (sum(verdict.passed is way for verdict in found) for way in (True, False, None))
-    return f"{passed} pass, {failed} fail, {undecided} give no verdict"
+    outside = sum(verdict.passed is None and _is_outside(verdict) for verdict in found)
+    told = f"{passed} pass, {failed} fail, {undecided} give no verdict"
+    return f"{told}; {outside} of these are farther off than is allowed" if outside else told
+
+
+def _is_outside(verdict: "Verdict") -> bool:
+    """Tell whether a number is farther off than is allowed, whether or not that decides anything."""
+    if len(verdict.ours.values) < 2:
+        return False
+    difference, allowed = _distance(verdict.reference, verdict.ours)
+    return abs(float(difference)) > float(allowed)

@@ -5,6 +5,9 @@ import structlog
 
 from contilab.cli.app import app
 from contilab.cli.main import guarded
+from contilab.cli.verify import _count
+from contilab.report.published.table import Cell
+from contilab.report.published.verdict import Ours, Verdict
 
 MANIFEST = """
 name = "small"
@@ -51,7 +54,8 @@ class TestVerify:
         assert "engine.precision = auto" not in told
         assert "differ:\n  naive class 19.90\n" in told
         assert "No verdict, as no seed has an accuracy:\n  joint class 97.93\n" in told
-        assert told.splitlines()[-1] == "0 pass, 0 fail, 2 give no verdict"
+        assert told.splitlines()[-1].startswith("0 pass, 0 fail, 2 give no verdict")
+        assert "2 of 4 runs have no accuracy: contilab status small says why" in told
 
     def test_prints_the_protocol_before_the_numbers(self, told):
         """What differs stands above the table, each difference once: of all cells together, then what one has besides."""
@@ -70,3 +74,37 @@ class TestVerify:
 
         assert rows["naive"][-4] == "2"
         assert rows["joint"][-7:] == ["-", "0", "of", "2", "-", "-", "-"]
+
+
+class TestNothing:
+    """Where there is nothing to compare."""
+
+    @pytest.mark.parametrize(
+        ("table", "words"),
+        [("vandeven2018", "no run that"), ("smnist_1epoch_short", "has no cell of the methods and scenarios")],
+        ids=["no results", "no cell"],
+    )
+    def test_is_an_error(self, tmp_path, capsys, table, words):
+        """A study without results, and one that a table has no cell for, end it with exit code 2 and a sentence."""
+        scenario = "class" if table == "vandeven2018" else "task"
+        (tmp_path / "m.toml").write_text(MANIFEST.replace("split_digits_class", f"split_digits_{scenario}"))
+        place = ["--store", str(tmp_path / "store")]
+        assert guarded(lambda: app(["plan", str(tmp_path / "m.toml"), *place])) == 0
+        code = guarded(lambda: app(["verify", "small", "--against", table, *place]))
+
+        assert code == 2
+        assert words in capsys.readouterr().err
+
+
+class TestCount:
+    """The last line."""
+
+    def test_undecided_numbers_that_are_far_off_are_counted(self):
+        """A number beyond what is allowed is told of, though it decides nothing; a single seed allows nothing to be said."""
+        cell = Cell("er", "class", 88.79, 0.2, {})
+        found = [
+            Verdict(cell, Ours("", {}, values, len(values)), (), None, "it is recalled")
+            for values in ((70.0, 71.0), (88.0, 90.0), (50.0,))
+        ]
+
+        assert _count(found) == "0 pass, 0 fail, 3 give no verdict; 1 of these are farther off than is allowed"
