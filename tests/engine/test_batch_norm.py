@@ -52,6 +52,7 @@ def trained(setup):
 class TestTraining:
     """Executions and groups."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", METHODS)
     def test_vmap_equals_the_loop(self, make, stream, method):
         """Parameters and buffers after whole runs in float64 agree within 1e-9, replay, teachers and references included."""

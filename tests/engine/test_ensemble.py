@@ -109,6 +109,7 @@ class TestOtherExecutions:
 class TestBatched:
     """Updates that fold into the products of the gradients."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("decay", [0.0, 0.01])
     @pytest.mark.parametrize("momentum", [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}])
     @pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.02)])
@@ -160,6 +161,7 @@ class TestBatched:
 class TestVmap:
     """All members in one call."""
 
+    @pytest.mark.slow
     @every_method
     @every_optimiser
     def test_moving_members_together_equals_moving_them_alone(self, make, method, optim, monkeypatch):

@@ -75,6 +75,7 @@ class Calls(TorchDispatchMode):
 class TestLaterTasks:
     """Steps of later tasks cost no more."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", sorted(set(catalog.STRATEGIES) - {"gem", "cumulative", "icarl", "gdumb", "joint"}))
     def test_last_task_takes_the_work_of_the_second(self, make, method):
         """Multiplications and calls of ten steps of task 11 are at most 1.3 times those of task 1, of as many samples."""

@@ -55,6 +55,7 @@ class TestPlace:
 class TestCarrying:
     """Training on a pool that is made for a few steps."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("way", EXECUTIONS)
     @pytest.mark.parametrize("method", ["er", "derpp", "gem", "ewc", "icarl"])
     @pytest.mark.parametrize("most", [1, 3 * 2 * 24 * 48], ids=["one step", "some steps"])  # 2 members, 24 samples of 48 bytes

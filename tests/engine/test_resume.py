@@ -70,6 +70,7 @@ class TestStop:
 
         assert make.facts(make.in_pieces(runs, "loop", [2, 7])) == make.facts(make.outcomes(runs))
 
+    @pytest.mark.slow
     @every_way
     @every_method
     @pytest.mark.parametrize("count", [3, 6])

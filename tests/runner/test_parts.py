@@ -100,6 +100,7 @@ class TestAGroup:
         assert [json.loads(path.read_text())["kind"] for path in (root / "claims").glob("*/*.end")] == ["done"]
         assert records(root) == records(tmp_path / "roomy")
 
+    @pytest.mark.slow
     def test_with_no_room_at_all(self, root, room_for):
         """A run that does not fit alone fails its group; each attempt is charged once, so that only three of them end it."""
         enqueue(root, MANIFEST.replace('_seconds" = 0', '_seconds" = 3600'))  # a checkpoint would be progress

@@ -36,6 +36,7 @@ class TestClock:
         assert check(planned, answers) == []
         assert sum(len(answer["claims"]) for answer in answers) == 20
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("skew", [DAY, -DAY])
     def test_nothing_is_stolen_early(self, plan, start_worker, claimer, skew):
         """A machine whose clock is a day ahead or behind leaves an owner alone that beats, whatever times its files carry."""
