@@ -88,7 +88,7 @@ def rules(found: Sequence["Verdict"]) -> Iterator[str]:
     yield from [BAND] if grounds else []
     for basis, verdicts in grounds.items():
         yield from _wrapped(f"  {_short(verdicts)}: {basis}", "    ")
-    yield from [""] if found else []
+    yield ""
 
 
 def without(found: Sequence["Verdict"]) -> Iterator[str]:
@@ -189,15 +189,10 @@ def _name(verdict: "Verdict") -> str:
 
 
 def _count(found: Sequence["Verdict"]) -> str:
+    from contilab.report.published.verdict import is_allowed
+
     passed, failed, undecided = (sum(verdict.passed is way for verdict in found) for way in (True, False, None))
-    outside = sum(verdict.passed is None and _is_outside(verdict) for verdict in found)
+    unjudged = [verdict for verdict in found if verdict.passed is None and verdict.ours.values]
+    outside = sum(not is_allowed(verdict.reference, verdict.ours) for verdict in unjudged)
     told = f"{passed} pass, {failed} fail, {undecided} give no verdict"
     return f"{told}; {outside} of these are farther off than is allowed" if outside else told
-
-
-def _is_outside(verdict: "Verdict") -> bool:
-    """Tell whether a number is farther off than is allowed, whether or not that decides anything."""
-    if len(verdict.ours.values) < 2:
-        return False
-    difference, allowed = _distance(verdict.reference, verdict.ours)
-    return abs(float(difference)) > float(allowed)

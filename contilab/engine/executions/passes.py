@@ -1,6 +1,7 @@
 """Passes of stacked members through their model: logits of inputs, and gradients of parameters given those of logits."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -26,29 +27,25 @@ def logits_of(model: Model, params: Params) -> Callable[[Tensor], Tensor]:
     """Return what finds the logits [E, B, C] of x [E, B, *shape] at *params*, which last until the next call."""
     if not takes(model, params):
         return lambda x: model.forward(params, {}, x).logits.detach()
-    layered: dict[int, Layered] = {}
-
-    def logits(x: Tensor) -> Tensor:
-        batch = x.shape[1]
-        if batch not in layered:
-            layered[batch] = Layered(model, params, batch)
-        return layered[batch].forward(x)
-
-    return logits
+    layered = _by_batch(model, params)
+    return lambda x: layered(x.shape[1]).forward(x)
 
 
 def _by_hand(model: Model, params: Params) -> Gradients:
     grads = {name: torch.empty_like(value) for name, value in params.items()}
-    layered: dict[int, Layered] = {}
+    layered = _by_batch(model, params)
 
     def gradients(_params: Params, x: Tensor, judge: JudgeOne) -> Params:
-        batch = x.shape[1]
-        if batch not in layered:
-            layered[batch] = Layered(model, params, batch)
-        layered[batch].gradients(judge(layered[batch].forward(x)), grads)
+        own = layered(x.shape[1])
+        own.gradients(judge(own.forward(x)), grads)
         return grads
 
     return gradients
+
+
+def _by_batch(model: Model, params: Params) -> Callable[[int], Layered]:
+    """Return what holds the passes of each number of samples, made when it first comes."""
+    return cache(lambda batch: Layered(model, params, batch))
 
 
 def _by_autograd(model: Model) -> Gradients:

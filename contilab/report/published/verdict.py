@@ -79,6 +79,13 @@ def tolerance(cell: Cell, ours: Ours) -> float:
     return SIGMAS * hypot(ours.sem, cell.sem or 0.0) + SLACK
 
 
+def is_allowed(reference: Cell | Band, ours: Ours) -> bool:
+    """Tell whether *ours* is no farther off than is allowed, whether or not that decides anything; a single seed always is."""
+    if isinstance(reference, Cell):
+        return abs(ours.mean - reference.mean) <= tolerance(reference, ours)
+    return reference.low - SIGMAS * ours.sem <= ours.mean <= reference.high + SIGMAS * ours.sem
+
+
 def _judged(table: Table, reference: Cell | Band, study: Sequence[Ours]) -> list[Verdict]:
     """Return the verdict on the cell of *study* that is nearest to *reference*; none if it has no such method and scenario."""
     same = [ours for ours in study if _is_same(reference, ours)]
@@ -87,7 +94,7 @@ def _judged(table: Table, reference: Cell | Band, study: Sequence[Ours]) -> list
     ours = min(same, key=lambda each: (len(_weighty(reference, each)), len(_differing(reference, each))))
     differences = tuple(_in_words(table, reference, ours, key) for key in _differing(reference, ours))
     reason = _undecided(table, reference, ours)
-    return [Verdict(reference, ours, differences, None if reason else _passes(reference, ours), reason)]
+    return [Verdict(reference, ours, differences, None if reason else is_allowed(reference, ours), reason)]
 
 
 def _nearest(alike: Sequence[Verdict]) -> Sequence[Verdict]:
@@ -137,12 +144,6 @@ def _reasons(table: Table, reference: Cell | Band, ours: Ours) -> Iterator[tuple
     yield "one setting differs" if weighty == 1 else f"{weighty} settings differ", weighty > 0
     needed = min(SEEDS, table.seeds) if table.status == "recorded" else SEEDS
     yield f"a verdict needs {needed} seeds, here: {seeds}", seeds < needed
-
-
-def _passes(reference: Cell | Band, ours: Ours) -> bool:
-    if isinstance(reference, Cell):
-        return abs(ours.mean - reference.mean) <= tolerance(reference, ours)
-    return reference.low - SIGMAS * ours.sem <= ours.mean <= reference.high + SIGMAS * ours.sem
 
 
 def _shown(value: Any) -> str:
