@@ -93,11 +93,10 @@ def adam(settings: Settings) -> Optimiser:
         return params, state._replace(step=state.step + 1)
 
     def stacked(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
-        count = len(state.step)
         if bool(((state.lr == state.lr[0]) & (state.step == state.step[0])).all()):
             alone(params, grads, state._replace(lr=state.lr[0], step=state.step[0]))
         else:
-            for member in range(count):
+            for member in range(len(state.step)):
                 alone(*(pytree.tree_map(lambda leaf, member=member: leaf[member], tree) for tree in (params, grads, state)))
         return params, state._replace(step=state.step + 1)
 

@@ -47,7 +47,7 @@ class _Tried(NamedTuple):
 
     @property
     def speed(self) -> float:
-        single = min(self.singles, key=lambda lap: lap.busy_seconds if self.is_alone else lap.seconds)
+        single = min(self.singles, key=lambda lap: _taken(lap, is_busy=self.is_alone))
         speeds = sorted(speed_of_blocks(single, lap, is_busy=self.is_alone) for lap in self.laps)
         return speeds[len(speeds) // 2]
 
@@ -60,13 +60,17 @@ def speed_of_blocks(single: Lap, lap: Lap, *, is_busy: bool) -> float:
     >>> speed_of_blocks(Lap(1, 8, 0.3, 0.3), Lap(8, 64, 1.0, 1.0), is_busy=False)  # a beginning of 0.2 s, and steps of 0.1 s
     77.57575757575758
     """
-    beginning, seconds = (one.busy_seconds if is_busy else one.seconds for one in (single, lap))
+    beginning, seconds = (_taken(one, is_busy=is_busy) for one in (single, lap))
     if lap.steps == lap.chunks:
         return lap.samples / seconds
     step = (seconds - lap.chunks * beginning) / (lap.steps - lap.chunks)
     step = min(max(step, LEAST_SHARE * seconds / lap.steps), seconds / lap.steps)  # noise must not shrink or stretch it
     beginnings = (seconds - step * lap.steps) / lap.chunks
     return lap.samples / lap.steps / (step + beginnings / BLOCK)
+
+
+def _taken(lap: Lap, *, is_busy: bool) -> float:
+    return lap.busy_seconds if is_busy else lap.seconds
 
 
 def seconds_worth(setup: Setup) -> float:
