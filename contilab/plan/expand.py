@@ -10,6 +10,7 @@ from contilab.errors import Fault, InputError, ManifestError, UsageError
 from contilab.hardware.device import check_device
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
+from contilab.plan.memory import memory_faults
 from contilab.plan.streams import stream_faults
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
@@ -34,11 +35,12 @@ def expand(resolved: Resolved, menu: Menu, place: str = "manifest") -> Expanded:
     """Return the cells and runs of *resolved*; *place* is the manifest's name in messages.
 
     Raises ManifestError with every benchmark that its data do not allow, every word that names no device, every model that
-    cannot be built for its benchmark, and every augmentation of inputs that are no pictures.
+    cannot be built for its benchmark, every augmentation of inputs that are no pictures, and every memory that keeps too little
+    for its method or could never be filled.
     """
     sources, faults = _sources(resolved, menu, place)
     faults += [*_devices(resolved, place), *_models(resolved, menu, sources, place), *_augmentations(resolved, sources, place)]
-    faults += stream_faults(resolved.cells, menu, place)
+    faults += [*memory_faults(resolved.cells, sources, menu, place), *stream_faults(resolved.cells, menu, place)]
     if faults:
         raise ManifestError(faults)
     cells: list[Cell] = []

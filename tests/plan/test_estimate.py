@@ -88,9 +88,9 @@ class TestEstimate:
     @pytest.mark.parametrize(("setting", "entries"), [("memory.total=1000", 1000), ("memory.per_class=20", 200)])
     def test_replay_memory(self, setting: str, entries: int) -> None:
         """A replay memory holds an index per entry, not a sample."""
-        without = _estimate('matrix.method=["er"]', "memory.total=0").memory_bytes
+        one = _estimate('matrix.method=["er"]', "memory.total=1").memory_bytes
 
-        assert _estimate('matrix.method=["er"]', setting).memory_bytes - without == 8 * entries
+        assert _estimate('matrix.method=["er"]', setting).memory_bytes - one == 8 * (entries - 1)
 
     def test_parameters_left_out(self) -> None:
         """Runs that keep no parameters take their room only for predictions."""
