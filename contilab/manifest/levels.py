@@ -17,12 +17,17 @@ BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two riva
 
 
 class Level(NamedTuple):
-    """One source of settings. *is_own*: the user wrote it, so its settings go to every plugin that has them."""
+    """One source of settings.
+
+    *is_own*: the user wrote it, so its settings go to every plugin that has them. *is_particular*: it is of one method,
+    and what does not fit that method is a mistake, while a level of all methods may mean the others.
+    """
 
     origin: str
     place: str  # what stands before the key in the place of a fault
     settings: Mapping[str, Any]
     is_own: bool = True
+    is_particular: bool = False
 
 
 class Given(NamedTuple):
@@ -104,10 +109,13 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
 
 
 def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str, ...]]) -> dict[str, Given]:
-    """Return what a method's memory is given: its own defaults below, and nothing else where it accepts one value only."""
+    """Return what a method's memory is given: its own defaults below, and where it accepts one value only what is meant for it.
+
+    What levels of all methods say of such a key is meant for those that have a choice.
+    """
     own = {f"memory.{key}": Given(values[0], DEFAULTS) for key, values in accepted.items()}
     fixed = {f"memory.{key}" for key, values in accepted.items() if len(values) == 1}
-    return {**own, **{key: value for key, value in given.items() if key not in fixed}}
+    return {**own, **{key: value for key, value in given.items() if key not in fixed or value.level.is_particular}}
 
 
 def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[Fault]:
@@ -130,6 +138,8 @@ def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
     try:
         Memory(**memory)
     except ValueError as error:
+        if faults:  # a value that does not fit is not also to be told what it would need
+            return faults
         faults.append(Fault(f"{rules.place}: memory", str(error), "change one of these settings"))
     return faults
 

@@ -121,10 +121,7 @@ def _every_cell(
             varied = axes(document, method)
             beneath = stack(_of_method(document, method, preset, place), below)
             for settings in combinations(varied):
-                own = [
-                    Level(table.partition(".")[0], f"{place}: {table}.", table_settings)
-                    for table, table_settings in settings.items()
-                ]
+                own = [_of_axes(table, table_settings, place) for table, table_settings in settings.items()]
                 merged = settle(stack([*own, last], beneath), rules, method, meant)
                 sweep = {axis.key: _value(merged, axis.key) for axis in varied if axis.key in merged.origins}
                 yield ResolvedCell(preset, method, tuple(matrix["seed"]), merged.tables, sweep, merged.origins), merged
@@ -144,14 +141,20 @@ def _common(document: Mapping[str, Any], profile: Profile, preset: str, place: s
     ]
 
 
+def _of_axes(table: str, settings: Mapping[str, Any], place: str) -> Level:
+    """Return the level of one combination's *settings* of the axes in *table*."""
+    name, _, method = table.partition(".")
+    return Level(name, f"{place}: {table}.", settings, is_particular=bool(method))
+
+
 def _of_method(document: Mapping[str, Any], method: str, preset: str, place: str) -> list[Level]:
     """Return the levels of the settings of *method*, and of those it has in *preset*."""
     given = document.get("method_overrides", {}).get(method, {})
     everywhere = {key: value for key, value in given.items() if not isinstance(value, dict)}
     table = f"method_overrides.{method}"
     return [
-        Level("method_overrides", f"{place}: {table}.", everywhere),
-        Level("method_overrides", f"{place}: {table}.{preset}.", given.get(preset) or {}),
+        Level("method_overrides", f"{place}: {table}.", everywhere, is_particular=True),
+        Level("method_overrides", f"{place}: {table}.{preset}.", given.get(preset) or {}, is_particular=True),
     ]
 
 

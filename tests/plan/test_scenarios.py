@@ -2,7 +2,7 @@
 
 import pytest
 
-from contilab.errors import ManifestError
+from contilab.errors import Fault, ManifestError
 from contilab.manifest.resolve import resolve
 from contilab.plan.menu import catalog_menu
 
@@ -75,3 +75,65 @@ class TestMethodOfOtherScenarios:
         assert faults("domain", '["naive", "icarl"]') == [
             ("m.toml: matrix.method", "icarl is not defined in the domain-incremental scenario")
         ]
+
+
+def only_values():
+    """Return, by method and key, the value of each setting of memory of which a method of the catalog accepts no other."""
+    found = {method: catalog_menu().entry("method", method).memory for method in catalog_menu().names["method"]}
+    return {(method, key): values[0] for method, memory in found.items() for key, values in memory.items() if len(values) == 1}
+
+
+class TestMemoryOfOneValue:
+    """Settings of memory of which a method accepts one value, such as the ring of gem: all of the catalog in one manifest."""
+
+    OTHER = {"policy": "ring_class", "insert": "every_epoch"}  # noqa: RUF012 - a table of the test
+
+    def cells(self, lines, body, *values):
+        """Return the cells of er and of each such method, by name, in a manifest of *lines*, its matrix and *body*."""
+        methods = ["er", *dict.fromkeys(method for method, _ in only_values())]
+        text = "\n".join([*lines, HEAD.format(scenario="class", methods=methods) + body])
+        found = resolve(text, place="m.toml", values=values, menu=catalog_menu())
+        return {cell.method: cell.settings["memory"] for cell in found.cells}
+
+    @pytest.mark.parametrize(
+        ("form", "is_on_the_command_line"),
+        [
+            ("method_overrides.{}.memory.{} = '{}'", True),
+            ("method_overrides.{}.synthetic_class.memory.{} = '{}'", False),
+            ("method_sweep.{}.memory.{} = ['{}']", False),
+        ],
+    )
+    def test_another_value_for_that_method_is_refused(self, form, is_on_the_command_line):
+        """A value meant for this method that does not fit it is a mistake, told as that of a method with a choice."""
+        given = [form.format(method, key, self.OTHER[key]) for method, key in only_values()]
+        overrides = "[overrides]\nmemory.policy = 'reservoir'"
+        with pytest.raises(ManifestError) as caught:
+            self.cells([], overrides, *given) if is_on_the_command_line else self.cells(given, overrides)
+
+        assert caught.value.faults == tuple(
+            Fault(f"m.toml: memory.{key}", f'"{self.OTHER[key]}" does not fit {method}', f'it accepts "{value}"')
+            for (method, key), value in only_values().items()
+        )
+
+    @pytest.mark.parametrize(
+        ("body", "values"),
+        [
+            ("[overrides]\n{}", ()),
+            ("", ("memory.policy=ring_class", "memory.insert=every_epoch")),
+            ("'memory.policy' = ['ring_class']\n'memory.insert' = ['every_epoch']", ()),
+        ],
+        ids=["overrides", "command line", "matrix"],
+    )
+    def test_a_value_for_all_methods_is_for_those_with_a_choice(self, body, values):
+        """What is said of all methods reaches er, and leaves the others the value that they have."""
+        found = self.cells([], body.format("memory.policy = 'ring_class'\nmemory.insert = 'every_epoch'"), *values)
+
+        assert {key: found["er"][key] for key in self.OTHER} == self.OTHER
+        assert {(method, key): found[method][key] for method, key in only_values()} == only_values()
+
+    def test_its_own_value_is_accepted(self):
+        """To write out what it does anyway is no fault."""
+        given = [f"method_overrides.{method}.memory.{key} = '{value}'" for (method, key), value in only_values().items()]
+        found = self.cells(given, "")
+
+        assert {(method, key): found[method][key] for method, key in only_values()} == only_values()
