@@ -7,9 +7,11 @@ from pydantic import BaseModel, ValidationError
 
 from contilab.errors import Fault
 from contilab.manifest.keys import NO_AXES, SECTIONS
-from contilab.manifest.wording import accepts, kind, names, nearest, shown
+from contilab.manifest.wording import accepts, kind, names, nearest, nearest_key, shown
 
 _TYPE_FAULTS = ("_type", "literal_error")  # of a union, the branch whose type fits says more than these
+_OF_METHODS = ("method_overrides", "method_sweep")  # tables of which one without memory has no keys of it
+_FEW = 12  # keys that a message lists; chosen
 _WHY = {
     "inexact": "is an integer beyond 2^53, which no float holds exactly",
     "too_big": "does not fit in 64 bits",
@@ -136,8 +138,6 @@ def _literals(hint: Any) -> tuple[str, ...]:
 
 def _unknown(spot: Spot, key: str, owners: Mapping[str, list[str]]) -> tuple[str, str]:
     table = spot.path[0] if len(spot.path) > 1 else ""
-    if not key:
-        return "the key is empty", f"accepted: {names(spot.keys)}"
     if key in owners:
         return (
             f"the key belongs to {names(owners[key])}, which the manifest does not use here",
@@ -149,4 +149,13 @@ def _unknown(spot: Spot, key: str, owners: Mapping[str, list[str]]) -> tuple[str
         return "the key is an axis of the matrix", f"list its values in matrix.{key.removesuffix('.name')}"
     if not table and key.partition(".")[0] in SECTIONS:
         return "settings of runs do not stand at the top", "write them into the table overrides"
-    return "unknown key", nearest(key, spot.keys).strip() or f"accepted: {names(spot.keys)}"
+    if table in _OF_METHODS and key.startswith("memory.") and not any(known.startswith("memory.") for known in spot.keys):
+        return f"{spot.path[1]} uses no memory", "remove it, or give it to a method that replays"
+    return "unknown key" if key else "the key is empty", _known_keys(nearest_key(key, spot.keys), spot.keys)
+
+
+def _known_keys(near: str, known: tuple[str, ...]) -> str:
+    """Return the way out of an unknown key: *near*, a question or "", and what else there is; dozens of names hide it."""
+    if len(known) > _FEW:
+        return f"{near}contilab list shows all"
+    return near.strip() or f"accepted: {names(known)}"

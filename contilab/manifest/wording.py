@@ -84,9 +84,21 @@ def names(known: Iterable[Any]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known name nearest to *name* as a question, or an empty text if none is near."""
-    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f'did you mean "{near[0]}"? ' if near else ""
+    """Return the known name nearest to *name* as a question, or an empty text if none is near; ER is near to er."""
+    folded = {one.casefold(): one for one in known}
+    near = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
+    return f'did you mean "{folded[near[0]]}"? ' if near else ""
+
+
+def nearest_key(key: str, known: Iterable[str]) -> str:
+    """Return the known dotted keys nearest to *key* as a question: those that end alike, whatever their table, before others.
+
+    >>> nearest_key("train.lr", ["train.batch", "optim.lr"])
+    'did you mean "optim.lr"? '
+    """
+    known = list(known)
+    alike = [one for one in known if one.rpartition(".")[2].casefold() == key.rpartition(".")[2].casefold()]
+    return f"did you mean {names(alike)}? " if alike else nearest(key, known)
 
 
 def _unwrapped(hint: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -81,14 +81,23 @@ class TestKeys:
         """A misspelt key is refused with the nearest known one."""
         (fault,) = _faults_of(manifest, '[overrides]\n"train.epoch" = 1')
 
-        assert fault == Fault("m.toml: overrides.train.epoch", "unknown key", 'did you mean "train.epochs"?')
+        assert fault == Fault(
+            "m.toml: overrides.train.epoch", "unknown key", 'did you mean "train.epochs"? contilab list shows all'
+        )
+
+    @pytest.mark.parametrize("key", ["train.lr", "lr", "Optim.LR"])
+    def test_setting_of_another_table(self, manifest, key: str) -> None:
+        """A key of the wrong table, of none, or in other letters is led to the one that ends alike."""
+        (fault,) = _faults_of(manifest, f'[overrides]\n"{key}" = 1')
+
+        assert (fault.problem, fault.hint) == ("unknown key", 'did you mean "optim.lr"? contilab list shows all')
 
     def test_empty_key(self, manifest) -> None:
-        """An empty key is refused, and the accepted ones are listed."""
+        """An empty key is refused, and where all keys are shown is told."""
         (fault,) = _faults_of(manifest, '[overrides]\n"" = 1')
 
         assert (fault.place, fault.problem) == ('m.toml: overrides.""', "the key is empty")
-        assert '"train.epochs"' in fault.hint
+        assert fault.hint == "contilab list shows all"
 
     def test_quoted_key_with_umlaut(self, manifest) -> None:
         """A key of other letters passes the parser and is then unknown."""
@@ -241,10 +250,19 @@ class TestSettingsOfPlugins:
         assert [fault.place for fault in faults] == ["m.toml: matrix.method[1]"]
 
     def test_memory_of_a_method_without_one(self, manifest) -> None:
-        """Variants of one method cannot vary a memory that it does not use."""
-        (fault,) = _faults_of(manifest, '[method_sweep.naive]\n"memory.total" = [1, 2]')
+        """Neither settings nor variants of one method can be of a memory that it does not use, and that is what is said."""
+        for table in ("method_sweep.naive", "method_overrides.naive", "method_overrides.naive.split_mnist_class"):
+            (fault,) = _faults_of(manifest, f'[{table}]\n"memory.total" = [1, 2]')
 
-        assert (fault.place, fault.problem) == ("m.toml: method_sweep.naive.memory.total", "unknown key")
+            assert fault == Fault(
+                f"m.toml: {table}.memory.total", "naive uses no memory", "remove it, or give it to a method that replays"
+            )
+
+    def test_misspelt_memory_of_a_method_with_one(self, manifest) -> None:
+        """A method that uses memory has its keys, and one of them is near."""
+        (fault,) = _faults_of(manifest, '[method_overrides.er]\n"memory.totl" = 1', methods='["er"]')
+
+        assert (fault.problem, fault.hint) == ("unknown key", 'did you mean "memory.total"? contilab list shows all')
 
     def test_value_for_one_of_two_methods(self, manifest) -> None:
         """A value that one method accepts and another refuses is a fault of the other."""

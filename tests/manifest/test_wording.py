@@ -46,6 +46,8 @@ class TestWording:
         assert accepts(hint) == words
 
     def test_nearest(self) -> None:
-        """A near name is asked for; where none is near, nothing is."""
+        """A near name is asked for, whatever the case of its letters; where none is near, nothing is."""
         assert nearest("strenght", ["strength", "decay"]) == 'did you mean "strength"? '
         assert nearest("zzz", ["strength", "decay"]) == ""
+        assert nearest("Ewc", ["er", "ewc"]) == 'did you mean "ewc"? '
+        assert nearest("bwt", ["A", "BWT"]) == 'did you mean "BWT"? '
