@@ -157,6 +157,25 @@ class TestResnet:
             "split over one process": (("split", loop), 1.5),
         }
 
+    @pytest.mark.parametrize(("precision", "forms", "told"), [("fp32", 1, 3), ("bf16", 1, 0), ("both", 2, 3)])
+    def test_precisions(self, script, precision, forms, told):
+        """`both` measures each form in both, and ratios are of fp32; where it was not measured there is none."""
+        resnet = script("resnet")
+        measured = resnet.TABLE.forms(resnet.TABLE.eager, resnet.precisions(precision), ["off"])
+        names = ["alone", *measured, *(("split", form) for form in measured)]
+        ratios = resnet.ratios(Rounds((Round(dict.fromkeys(names, 2.0), 0.0),), 0, {}))
+
+        assert len(measured) == forms * len(resnet.TABLE.eager)
+        assert len(ratios) == told
+        assert all(resnet.form_of(over).precision == "fp32" and ratio == 1.0 for over, ratio in ratios.values())
+
+    def test_a_contender_that_failed(self, script):
+        """Ratios against a form that could not be measured are left out, the others stay."""
+        loop = Form("loop")
+        found = Rounds((Round({"alone": 1.0, loop: 2.0, ("split", loop): 3.0}, 0.0),), 0, {Form("vmap"): "it is too large"})
+
+        assert script("resnet").ratios(found).keys() == {"one model alone", "split over one process"}
+
 
 class TestScaling:
     """Twice the members, twice the tasks."""
