@@ -12,7 +12,7 @@ import typer
 from contilab import catalog
 from contilab.cli.columns import columns
 from contilab.cli.main import say
-from contilab.cli.options import check_folder
+from contilab.cli.options import check_folder, store_folder
 from contilab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +36,12 @@ def bench(
     seconds: Annotated[float, typer.Option(min=0.001, help="Time of each turn.")] = 0.3,
     store: Annotated[
         Path | None,
-        typer.Option(envvar="CONTILAB_STORE", metavar="DIR", help="Keep what is fastest there, for all its runners."),
+        typer.Option(
+            envvar="CONTILAB_STORE",
+            metavar="DIR",
+            help="Keep what is fastest there, for all its runners.",
+            callback=store_folder,
+        ),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write JSON; - prints it.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it (svg, png, pdf); needs the report extra.")] = None,

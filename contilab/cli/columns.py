@@ -1,10 +1,13 @@
 """Aligned text columns for standard output: the same on a terminal, in a file and without colour."""
 
+import io
 from collections.abc import Sequence
 
 
-def columns(rows: Sequence[Sequence[object]], *, right: Sequence[int] = ()) -> str:
+def columns(rows: Sequence[Sequence[object]], *, right: Sequence[int] = (), width: int | None = None) -> str:
     """Return *rows* as lines of columns, two spaces apart; the columns numbered in *right* are flush right.
+
+    *width*: of a line, in characters; where the columns are wider together, the widest of them are folded.
 
     >>> print(columns([["method", "acc"], ["er", 0.9]], right=[1]))
     method  acc
@@ -12,7 +15,8 @@ def columns(rows: Sequence[Sequence[object]], *, right: Sequence[int] = ()) -> s
     """
     texts = [[str(item) for item in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join(_line(row, widths, right) for row in texts)
+    lines = [_line(row, widths, right) for row in texts]
+    return "\n".join(lines if width is None or max(map(len, lines)) <= width else _folded(texts, right, width))
 
 
 def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> str:
@@ -21,3 +25,19 @@ def _line(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> st
         for index, (text, width) in enumerate(zip(row, widths, strict=True))
     ]
     return "  ".join(cells).rstrip()
+
+
+def _folded(texts: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[str]:
+    from rich.console import Console  # loaded only where it is needed: `contilab status` stays fast
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for index in range(len(texts[0])):
+        table.add_column(justify="right" if index in right else "left", overflow="fold")
+    for row in texts:
+        table.add_row(*map(Text, row))
+    console = Console(file=io.StringIO(), width=width, height=1, color_system=None)  # with no height it takes its own width
+    with console.capture() as found:
+        console.print(table)
+    return [line.rstrip() for line in found.get().splitlines()]

@@ -11,6 +11,7 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.main import tell
+from contilab.cli.options import store_folder
 from contilab.cli.run import drained
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ SHOWN = {"acc": "accuracy after the last task, %", "forgetting": "forgetting, po
 
 
 def demo(
-    store: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to; default: a new temporary folder.", callback=store_folder)
+    ] = None,
 ) -> None:
     """Run a small real study in under a minute: start here."""
     from contilab.hardware.process import prepare

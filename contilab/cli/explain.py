@@ -1,11 +1,13 @@
 """A name of a manifest in words: an entry of the menu, a table of settings, a preset, a profile; and a metric of results."""
 
 import math
-import textwrap
+from collections.abc import Sequence
 from dataclasses import MISSING
 from typing import get_args
 
 from contilab.cli.columns import columns
+from contilab.cli.settings import Setting
+from contilab.cli.width import line_width, paragraph
 from contilab.errors import InputError
 from contilab.manifest.keys import RIVALS, Key, settings_keys, shared_keys
 from contilab.manifest.levels import BUILT_IN
@@ -16,7 +18,6 @@ from contilab.spec.entry import Entry
 from contilab.spec.fields import per_member
 from contilab.spec.sections import Scenario
 
-WIDTH = 100
 SHAPES = (
     ((1, 28, 28), 10),
     ((3, 32, 32), 10),
@@ -27,7 +28,7 @@ SHAPES = (
 
 def explain(kind: str, name: str, entry: Entry) -> str:
     """Return what *entry* is as text; its settings are worded as the faults of a manifest word them."""
-    parts = [f"{name} ({kind})", textwrap.fill(" ".join(entry.summary.split()), WIDTH), _settings(kind, entry.settings)]
+    parts = [f"{name} ({kind})", paragraph(entry.summary), _settings(kind, entry.settings)]
     if kind == "model":
         parts.append(_sizes(entry))
     parts.append(_memory(entry))
@@ -43,13 +44,22 @@ def explain_table(name: str) -> str:
     return f"{name} (table of settings)\n\n{_table(rows)}"
 
 
+def explain_settings(title: str, found: Sequence[Setting]) -> str:
+    """Return the settings *found* under *title*; where plugins have them, each with the plugin."""
+    rows = [(*_row(one.name, one.key, may_differ=one.may_differ), one.owner) for one in found]
+    head = ("  setting", "default", "accepted", "meaning", "of")
+    is_owned = any(one.owner for one in found)
+    table = [(row[0], row[4], *row[1:4]) if is_owned else row[:4] for row in (head, *rows)]
+    return f"{title}\n\n{_aligned(table)}"
+
+
 def explain_preset(name: str) -> str:
     """Return what the preset *name* sets in each profile that has it; other settings keep their defaults."""
     found = {profile: read_profile(profile).presets.get(name, {}) for profile in profile_names()}
     found = {profile: settings for profile, settings in found.items() if settings}
     keys = dict.fromkeys(key for settings in found.values() for key in settings)
     rows = [(f"  {key}", *(_set(settings, key) for settings in found.values())) for key in keys]
-    return f"{name} (preset)\n\nWhat it sets under each profile; everything else has its default.\n\n" + columns(
+    return f"{name} (preset)\n\nWhat it sets under each profile; everything else has its default.\n\n" + _aligned(
         [("  setting", *found), *rows]
     )
 
@@ -57,18 +67,18 @@ def explain_preset(name: str) -> str:
 def explain_profile(name: str) -> str:
     """Return what the profile *name* is for and its defaults for every run."""
     rows = [(f"  {key}", shown(value)) for key, value in read_profile(name).defaults.items()]
-    parts = [f"{name} (profile)", profile_summary(name), columns([("  setting", "default"), *rows]) if rows else ""]
+    parts = [f"{name} (profile)", profile_summary(name), _aligned([("  setting", "default"), *rows]) if rows else ""]
     return "\n\n".join(part for part in parts if part)
 
 
 def explain_metric(metric: Metric) -> str:
     """Return what *metric* is, its rule as its code tells it, its unit and which direction is better."""
-    rule = " ".join((metric.function.__doc__ or "").split(">>>")[0].split())
+    rule = (metric.function.__doc__ or "").split(">>>")[0]
     better = {True: "higher is better", False: "lower is better", None: ""}[metric.higher_is_better]
     parts = [
         f"{metric.name} (metric, a column of results.csv)",
         metric.summary,
-        textwrap.fill(rule, WIDTH),
+        paragraph(rule),
         f"unit: {metric.unit}" + (f"; {better}" if better else ""),
         f"paper: {metric.paper}" if metric.paper else "",
     ]
@@ -81,7 +91,9 @@ def _memory(entry: Entry) -> str:
         return ""
     rows = [(f"  memory.{key}", shown(values[0]), names(values)) for key, values in entry.memory.items()]
     head = "it uses memory, see contilab list memory"
-    return f"{head}; of these settings it accepts\n\n{columns([('  setting', 'default', 'accepted'), *rows])}" if rows else head
+    return (
+        f"{head}; of these settings it accepts\n\n{_aligned([('  setting', 'default', 'accepted'), *rows])}" if rows else head
+    )
 
 
 def _limits(entry: Entry) -> str:
@@ -97,7 +109,11 @@ def _sizes(entry: Entry) -> str:
     if any(key.default is MISSING for key in settings_keys(entry.settings).values()):
         return ""
     rows = [row for shape, rows in SHAPES for row in _size(entry, shape, rows)]
-    return columns([("  inputs", "rows", "parameters", "MFLOP per sample, forward"), *rows], right=(1, 2, 3)) if rows else ""
+    return (
+        columns([("  inputs", "rows", "parameters", "MFLOP per sample, forward"), *rows], right=(1, 2, 3), width=line_width())
+        if rows
+        else ""
+    )
 
 
 def _size(entry: Entry, shape: tuple[int, ...], rows: int) -> list[tuple[str, ...]]:
@@ -117,7 +133,11 @@ def _settings(kind: str, settings: type) -> str:
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:
-    return columns([("  setting", "default", "accepted", "meaning"), *rows])
+    return _aligned([("  setting", "default", "accepted", "meaning"), *rows])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    return columns(rows, width=line_width())
 
 
 def _row(name: str, key: Key, *, may_differ: bool) -> tuple[str, ...]:

@@ -1,12 +1,19 @@
 """`contilab report`: tables, figures and one HTML file of a study."""
 
+import errno
+import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contilab.cli.options import DEFAULT_STORE, StoreOption
+from contilab.cli.options import DEFAULT_STORE, StoreOption, check_way
+from contilab.errors import StoreError, UsageError
+
+if TYPE_CHECKING:
+    from contilab.store.store import Store
 
 
 class Pairs(StrEnum):
@@ -39,7 +46,11 @@ def report(
 ) -> None:
     """Write tables, figures and one HTML file of a study."""
     from contilab.report.write import write_report
+    from contilab.store.store import open_store
 
+    opened = open_store(store)
+    _check_baseline(opened, study, baseline, pairs)
+    _check_place(opened, study, out)
     is_latex = format_ is Format.LATEX
     written = write_report(
         store, study, out, baseline=baseline, has_all_pairs=pairs is Pairs.ALL, compare=compare, is_latex=is_latex
@@ -49,3 +60,38 @@ def report(
         typer.echo(written.left_out, err=True)
     if written.missing:
         typer.echo(f"{len(written.missing)} runs have no result and are named in it: contilab status tells why", err=True)
+
+
+def _check_baseline(store: "Store", study: str, baseline: str, pairs: Pairs) -> None:
+    """Raise UsageError if nothing can be compared with *baseline*, whatever it is."""
+    if baseline and pairs is Pairs.ALL:
+        problem = "with --pairs all each method is compared with each other one, and none is the baseline"
+        raise UsageError("--baseline", problem, hint="leave out one of the two options")
+    if baseline and not any(store.has_result(rid) for rid in store.study(study).rids):
+        problem = f'no run of "{study}" has a result yet, so nothing can be compared with "{baseline}"'
+        hint = "contilab run trains them; without --baseline the report is written all the same"
+        raise UsageError("--baseline", problem, hint=hint)
+
+
+def _check_place(store: "Store", study: str, out: Path | None) -> None:
+    """Raise UsageError if a file lies where the report goes, and StoreError if nothing can be written: before the work."""
+    from contilab.store.probe import probe
+
+    folder = out or store.reports_dir(store.study(study).name)
+    there = check_way("--out", folder, "a report is a folder: name another one with --out DIR")
+    try:
+        if out is None:
+            probe(store.root)  # so that it is told as by `contilab plan`
+        else:
+            with TemporaryFile(dir=there):
+                pass
+    except StoreError as error:
+        (fault,) = error.faults
+        raise StoreError(fault.place, fault.problem, hint=f"{fault.hint}; or name a folder with --out DIR") from error
+    except OSError as error:
+        problem = f"the directory cannot hold a report: {os.strerror(error.errno or 0)} ({_name(error)}) at {there}"
+        raise StoreError(str(out), problem, hint="make it writable, or name another folder with --out DIR") from error
+
+
+def _name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, "?")

@@ -11,6 +11,8 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
+from contilab.cli.reference import about, published
+from contilab.cli.width import folded, line_width
 from contilab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,19 +23,19 @@ TABLES = ("hsu2018", "smnist_1epoch", "vandeven2018", "vandeven2022")  # as writ
 RECORDED = ("hsu2018_short", "smnist_1epoch_short", "vandeven_short")  # our own, of the manifests of these names
 HEAD = ["method", "scenario", "published", "ours", "seeds", "difference", "allowed", "verdict"]
 WORDS = {True: "pass", False: "FAIL", None: "-"}
-STATUS = {"verified": "read in the source", "recalled": "known at second hand, so its cells give no verdict"}
 RULE = "A cell passes if it differs by no more than is allowed: 3 standard errors of both and half a point."
 BAND = "A band passes if our mean lies in it, or outside by no more than is allowed: 3 standard errors of ours. Its ground:"
-WIDTH = 120  # of lines that are broken
+WIDTH = 120  # at most, of lists that are broken
 
 
 def verify(
     study: Annotated[str, typer.Argument(help="The study to compare.")],
     *,
     against: Annotated[
-        str,
+        list[str],
         typer.Option(
-            metavar="TABLE", help=f"Published numbers: {', '.join(TABLES)}. Our own, recorded: {', '.join(RECORDED)}."
+            metavar="TABLE",
+            help=f"Published numbers: {', '.join(TABLES)}. Our own, recorded: {', '.join(RECORDED)}. May be repeated.",
         ),
     ],
     store: StoreOption = DEFAULT_STORE,
@@ -44,15 +46,20 @@ def verify(
     from contilab.report.published.verdict import verdicts
     from contilab.store.store import open_store
 
-    table, opened = read_table(against), open_store(store)
-    found = verdicts(table, cells_of(opened, opened.study(study)))
-    _check(study, table, found)
-    typer.echo(f"{table.title}\n{_about(table)}\n")
-    typer.echo("\n".join(protocol(table, found)))
-    typer.echo("\n" + columns([_head(table), *(_row(verdict) for verdict in found)], right=range(3, 7)))
-    typer.echo("\n".join(["", *rules(found), *without(found), *lost(study, found), _count(found)]))
-    if any(verdict.passed is False for verdict in found):
+    tables, opened = [read_table(name) for name in dict.fromkeys(against)], open_store(store)
+    ours = cells_of(opened, opened.study(study))
+    compared = [(table, verdicts(table, ours)) for table in tables]
+    for table, found in compared:  # before the first is printed
+        _check(study, table, found)
+    typer.echo(folded("\n\n\n".join("\n".join(_page(study, table, found)) for table, found in compared)))
+    if any(verdict.passed is False for _, found in compared for verdict in found):
         raise typer.Exit(3)
+
+
+def _page(study: str, table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
+    yield from (table.title, about(table), "", *protocol(table, found), "")
+    yield columns([_head(table), *map(_row, found)], right=range(3, 7), width=line_width())
+    yield from ("", *rules(found), *without(found), *lost(study, found), _count(found))
 
 
 def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
@@ -127,38 +134,25 @@ def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, line_width(WIDTH), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _short(verdicts: Iterable["Verdict"]) -> str:
     """Return which rows of the table *verdicts* are."""
     found = (verdict.reference for verdict in verdicts)
-    return ", ".join(dict.fromkeys(f"{one.method} {one.scenario} {_published(one).split(' ±')[0]}" for one in found))
+    return ", ".join(dict.fromkeys(f"{one.method} {one.scenario} {published(one).split(' ±')[0]}" for one in found))
 
 
 def _head(table: "Table") -> list[str]:
     return [table.said if word == "published" else word for word in HEAD]
 
 
-def _about(table: "Table") -> str:
-    status = f"recorded with {table.recorded_with}" if table.recorded_with else f"{table.status}: {STATUS[table.status]}"
-    return f"{status}; {table.seeds} seeds; accuracies in %, mean ± standard error of the mean"
-
-
 def _row(verdict: "Verdict") -> list[str]:
     reference, ours = verdict.reference, verdict.ours
-    row = [reference.method, reference.scenario, _published(reference)]
+    row = [reference.method, reference.scenario, published(reference)]
     if not ours.values:
         return [*row, "-", _seeds(ours), "-", "-", WORDS[None]]
     return [*row, _mean(ours), _seeds(ours), *_distance(reference, ours), WORDS[verdict.passed]]
-
-
-def _published(reference: "Cell | Band") -> str:
-    from contilab.report.published.table import Band
-
-    if isinstance(reference, Band):
-        return f"{reference.low:g} to {reference.high:g}"
-    return f"{reference.mean:.2f}" + ("" if reference.sem is None else f" ± {reference.sem:.2f}")
 
 
 def _seeds(ours: "Ours") -> str:
@@ -185,7 +179,7 @@ def _distance(reference: "Cell | Band", ours: "Ours") -> tuple[str, str]:
 def _name(verdict: "Verdict") -> str:
     """Return what was compared: the cell of the table, and which of the study stands beside it."""
     reference = verdict.reference
-    return f"{reference.method}, {reference.scenario}, {_published(reference)} ({verdict.ours.name})"
+    return f"{reference.method}, {reference.scenario}, {published(reference)} ({verdict.ours.name})"
 
 
 def _count(found: Sequence["Verdict"]) -> str:

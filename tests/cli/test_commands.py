@@ -1,6 +1,8 @@
 """The commands, in this process: what they print and their exit codes."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -33,6 +35,7 @@ seed = [0, 1]
 def cli(capsys, monkeypatch):
     """Run a command line and return exit code, standard output and standard error."""
     monkeypatch.delenv("CONTILAB_STORE", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so `run` trains in this process; tests/cli/test_workers.py has several
 
@@ -435,16 +438,79 @@ class TestReport:
         assert code == 2
         assert "it has small" in err
 
+    def test_into_a_file(self, cli, store):
+        """A file where the folder of the report should be is the user's mistake, told before the report is made."""
+        code, out, err = cli("report", "small", "--store", store, "--out", store / "format.json")
+
+        assert (code, out) == (2, "")
+        assert err == (
+            f'error: --out: "{store / "format.json"}" is no folder\n\n'
+            "hint: a report is a folder: name another one with --out DIR\n"
+        )
+
+    def test_no_place(self, cli, store):
+        """A folder that cannot be made or written is refused before the report is made."""
+        code, out, err = cli("report", "small", "--store", store, "--out", "/proc/none")
+
+        assert (code, out) == (4, "")
+        assert err.startswith("error: /proc/none: the directory cannot hold a report: ")
+
+    def test_baseline_and_all_pairs(self, cli, store):
+        """Where all pairs are compared there is no baseline, and one that is named is not ignored silently."""
+        code, out, err = cli("report", "small", "--store", store, "--baseline", "er", "--pairs", "all")
+
+        assert (code, out) == (2, "")
+        assert err.startswith("error: --baseline: with --pairs all ")
+
+    def test_baseline_without_results(self, cli, manifest, tmp_path):
+        """Before there is a result it is the results that lack, whatever the baseline is called."""
+        cli("plan", manifest, "--store", tmp_path / "store")
+        code, out, err = cli("report", "small", "--store", tmp_path / "store", "--baseline", "er")
+
+        assert (code, out) == (2, "")
+        assert err.startswith('error: --baseline: no run of "small" has a result yet, so nothing can be compared with "er"')
+
+
+class TestStore:
+    """The folder that --store names."""
+
+    @pytest.mark.parametrize("words", [("plan", "m.toml"), ("report", "small"), ("run",), ("status",), ("demo",)])
+    @pytest.mark.parametrize("path", ["file", "file/store"])
+    def test_a_file(self, cli, manifest, monkeypatch, words, path):
+        """A store that is a file, or would lie in one, is the user's mistake, told alike by every command."""
+        monkeypatch.chdir(manifest.parent)
+        (manifest.parent / "file").write_text("")
+        code, out, err = cli(*words, "--store", path)
+
+        assert (code, out) == (2, "")
+        assert err.endswith("is no folder\n\nhint: a store is a folder: name another one with --store DIR or CONTILAB_STORE\n")
+        assert (manifest.parent / "file").read_text() == ""
+
+    def test_read_only(self, cli, store, manifest, monkeypatch):
+        """A read-only store is told alike by what plans and what reports, with one more way out for the report: code 4."""
+
+        def refuse(path, data):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path.parent.parent))
+
+        monkeypatch.setattr("contilab.store.probe.write_synced", refuse)
+        planned, reported = (cli(*words, "--store", store) for words in (("plan", manifest), ("report", "small")))
+        elsewhere = cli("report", "small", "--store", store, "--out", store.parent / "out")
+
+        assert (planned[0], reported[0], elsewhere[0]) == (4, 4, 0)
+        assert "the directory cannot hold a store: Read-only file system (EROFS) at " in planned[2]
+        assert planned[2].split(".tmp-")[0] == reported[2].split(".tmp-")[0]
+        assert reported[2].endswith("hint: mount the volume writable; or name a folder with --out DIR\n")
+
 
 class TestList:
     """contilab list."""
 
     def test_everything(self, cli):
-        """Every name of the catalog has its line, and so have profiles, presets, tables of settings and metrics."""
+        """Every name of the catalog has its line, and so have profiles, presets, tables of settings and numbers, metrics."""
         code, out, _ = cli("list")
 
         assert code == 0
-        for name in ("split_digits", "mlp", "sgd", "er", "smoke", "split_digits_class", "memory", "acc"):
+        for name in ("split_digits", "mlp", "sgd", "er", "smoke", "split_digits_class", "memory", "method", "acc", "hsu2018"):
             assert any(line.split()[:1] == [name] for line in out.splitlines())
 
     def test_one(self, cli):
@@ -462,18 +528,58 @@ class TestList:
             ("cpu", "cpu (profile)"),
             ("train", "train (table of settings)"),
             ("acc", "acc (metric, a column of results.csv)"),
+            ("vandeven2018", "vandeven2018 (reference table of contilab verify)\n\nvan de Ven & Tolias 2018, "),
+            ("optim", "optim (table of settings)\n\n  setting "),
+            ("ER", "er (method)"),
+            ("Er-Ace", "er_ace (method)"),
+            ("optim.LR", "optim.lr (setting)"),
         ],
     )
     def test_other_names(self, cli, name, title):
-        """What is no entry of the catalog is explained too."""
+        """What is no entry of the catalog is explained too, and a name that is written in other letters is found."""
         code, out, _ = cli("list", name)
 
         assert code == 0
         assert out.startswith(title)
 
+    @pytest.mark.parametrize("name", ["optim.lr", "lr", "train.lr"])
+    def test_setting(self, cli, name):
+        """A setting is explained for each plugin that has it, by its last part too; of a wrong table that is said."""
+        code, out, err = cli("list", name)
+        rows = [line.split()[:3] for line in out.splitlines()]
+
+        assert (code, rows[0]) == (0, ["optim.lr", "(setting)"])
+        assert [row[1] for row in rows if row[:1] == ["optim.lr"]] == ["(setting)", "adam", "sgd"]
+        assert err == ('there is no setting "train.lr"; shown is what ends alike\n' if name == "train.lr" else "")
+
+    def test_setting_of_every_run(self, cli):
+        """A setting that no plugin owns has its default, range and meaning; one that ends alike is another setting."""
+        total, batch = cli("list", "memory.total")[1], cli("list", "batch")[1]
+
+        assert "  memory.total  500 (built in)  an integer of at least 0  entries in all (M); or set memory.per_class" in total
+        assert "train.batch (setting)" in batch
+        assert "memory.batch (setting)" in batch
+
+    @pytest.mark.parametrize("words", [(), ("ewc",), ("memory",), ("optim",), ("hsu2018",), ("forgetting",), ("smoke",)])
+    def test_narrow_terminal(self, cli, monkeypatch, words):
+        """Lines are as long as the terminal is wide; where it has no width, in a file or pipe, they stay whole."""
+        whole = cli("list", *words)[1]
+        monkeypatch.setenv("COLUMNS", "60")
+        narrow = cli("list", *words)[1]
+
+        assert max(map(len, whole.splitlines())) > 60
+        assert [line for line in narrow.splitlines() if len(line) > 60] == []
+        assert len("".join(narrow.split())) == len("".join(whole.split()))
+
     @pytest.mark.parametrize(
         ("name", "hint"),
-        [("ewcc", 'did you mean "ewc"'), ("forgeting", 'did you mean "forgetting"'), ("xyz123", "contilab list shows")],
+        [
+            ("ewcc", 'did you mean "ewc"'),
+            ("forgeting", 'did you mean "forgetting"'),
+            ("memory.totl", 'did you mean "memory.total"'),
+            ("vandeven18", 'did you mean "vandeven2018"'),
+            ("xyz123", "contilab list shows"),
+        ],
     )
     def test_unknown(self, cli, name, hint):
         """An unknown name gets the nearest one, or where all of them are shown."""
@@ -508,10 +614,9 @@ class TestDoctor:
         assert "a worker may take" in out
         assert not (tmp_path / "new").exists()
 
-    def test_unusable_store(self, cli, tmp_path):
+    def test_unusable_store(self, cli):
         """A place that cannot hold a store is told with the reason, exit code 4."""
-        (tmp_path / "file").write_text("")
-        code, out, _ = cli("doctor", "--store", tmp_path / "file" / "store")
+        code, out, _ = cli("doctor", "--store", "/proc/none")
 
         assert code == 4
         assert "unusable: " in out

@@ -117,18 +117,20 @@ class TestRefused:
 
     @pytest.mark.slow
     def test_read_only(self, disk, ended):
-        """A read-only store is refused in one sentence with exit code 4; writable again, the study is run."""
+        """A read-only store is refused in one sentence with exit code 4 by each command; writable again, the study is run."""
         place, mount = disk
         root = place / "store"
         enqueue(root, MANIFEST)
         mount("remount,ro")
-        refused = ended("run", "--store", root)
+        (place.parent / "m.toml").write_text(MANIFEST)
+        commands = (("run",), ("plan", place.parent / "m.toml"), ("report", "one"), ("cancel", "one"))
+        refused = [ended(*words, "--store", root) for words in commands]
         claims = list(root.glob("claims/*/*"))
         mount("remount,rw")
 
-        assert refused[0] == 4
-        assert len(refused[1]) == 1
-        assert "EROFS" in refused[1][0]
+        assert [code for code, _ in refused] == [4, 4, 4, 4]
+        assert [len(told) for _, told in refused] == [1, 1, 1, 1]
+        assert all("EROFS" in told[0] for _, told in refused)
         assert claims == []
         assert ended("run", "--store", root) == (0, [])
 

@@ -1,6 +1,7 @@
 """How a command ends: exit code and sentences."""
 
 import errno
+import os
 import re
 from pathlib import Path
 
@@ -71,6 +72,15 @@ class TestGuarded:
         text = capsys.readouterr().err
         assert text.startswith("error: /runs/a.json: No space left on device, ")
         assert "hint: free space" in text
+
+    @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+    def test_what_may_not_be_written(self, number, capsys):
+        """What is read-only or another's does not allow a start, whichever command finds it: its place, exit code 4."""
+        assert guarded(raising(OSError(number, os.strerror(number), "/runs/a.json"))) == 4
+
+        text = capsys.readouterr().err
+        assert text.startswith(f"error: /runs/a.json: {os.strerror(number)}")
+        assert "\nhint: " in text
 
     def test_fault_of_ours(self, capsys):
         """An unexpected exception is one sentence that names the file with the traceback, exit code 1."""

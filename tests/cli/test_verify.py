@@ -23,22 +23,36 @@ seed = [0, 1]
 """
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """The store of a study that learned other data, all seeds of joint having diverged."""
+    place = tmp_path_factory.mktemp("verify")
+    (place / "m.toml").write_text(MANIFEST)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        for words in (["plan", str(place / "m.toml")], ["run", "--workers", "1"]):
+            assert guarded(lambda words=words: app([*words, "--store", str(place / "store")])) == 0
+            structlog.reset_defaults()
+    return str(place / "store")
+
+
 @pytest.fixture
-def told(tmp_path, monkeypatch, capsys):
-    """What verify prints of a study that learned other data, all seeds of joint having diverged."""
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (tmp_path / "m.toml").write_text(MANIFEST)
-    place = ["--store", str(tmp_path / "store")]
-    for words in (
-        ["plan", str(tmp_path / "m.toml")],
-        ["run", "--workers", "1"],
-        ["verify", "small", "--against", "vandeven2018"],
-    ):
-        capsys.readouterr()
-        assert guarded(lambda words=words: app([*words, *place])) == 0
-        structlog.reset_defaults()
-    return capsys.readouterr().out
+def verified(store, monkeypatch, capsys):
+    """A function that compares the study with tables and returns what is printed."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+    def verify(*tables):
+        assert guarded(lambda: app(["verify", "small", *(f"--against={table}" for table in tables), "--store", store])) == 0
+        return capsys.readouterr().out
+
+    return verify
+
+
+@pytest.fixture
+def told(verified):
+    """What is printed of one table."""
+    return verified("vandeven2018")
 
 
 class TestVerify:
@@ -74,6 +88,19 @@ class TestVerify:
 
         assert rows["naive"][-4] == "2"
         assert rows["joint"][-7:] == ["-", "0", "of", "2", "-", "-", "-"]
+
+    def test_several_tables(self, verified, told):
+        """Each table that is named is compared with, once, one below the other."""
+        assert verified("vandeven2018", "vandeven_short", "vandeven2018") == f"{told}\n\n{verified('vandeven_short')}"
+
+    def test_narrow_terminal(self, verified, told, monkeypatch):
+        """Lines are as long as the terminal is wide, and nothing of what they say is lost."""
+        monkeypatch.setenv("COLUMNS", "80")  # digests stay whole
+        narrow = verified("vandeven2018")
+
+        assert max(map(len, told.splitlines())) > 80
+        assert [line for line in narrow.splitlines() if len(line) > 80] == []
+        assert sorted("".join(narrow.split())) == sorted("".join(told.split()))
 
 
 class TestNothing:
