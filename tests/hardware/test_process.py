@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from contilab.hardware.pages import use_large_pages
+
 PROGRAM = """
-import ctypes, os
-from contilab.hardware.process import keep_freed_memory
+import ctypes
+from contilab.hardware.process import give_back_freed_memory, prepare
 
 class Statistics(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in
@@ -16,20 +19,52 @@ class Statistics(ctypes.Structure):
 lib = ctypes.CDLL(None)
 lib.mallinfo2.restype = Statistics
 lib.malloc.restype, lib.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-keep_freed_memory()
+
+def is_advised(address):
+    inside = False
+    for line in open("/proc/self/smaps"):
+        key, *values = line.split()
+        if "-" in key:
+            begin, end = (int(part, 16) for part in key.split("-"))
+            inside = begin <= address < end
+        elif inside and key == "VmFlags:":
+            return "hg" in values
+
+prepare()
 before = lib.mallinfo2().hblks
-block = lib.malloc(1_000_000)
-print(lib.mallinfo2().hblks - before)
+first = lib.malloc(1_000_000)
+mapped = lib.mallinfo2().hblks - before
+blocks = [lib.malloc(1_000_000) for _ in range(100)]
+first_later = blocks[50]
+give_back_freed_memory()
+blocks = [lib.malloc(1_000_000) for _ in range(500)]
+print(mapped, is_advised(first_later), is_advised(blocks[-1]))
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mallopt is glibc's")
-class TestKeepFreedMemory:
+class TestMemory:
     """Blocks of the size of tensors."""
 
-    @pytest.mark.parametrize(("variables", "mapped"), [({}, 0), ({"MALLOC_MMAP_THRESHOLD_": "131072"}, 1)])
-    def test_blocks_come_from_kept_memory_unless_the_user_says_otherwise(self, variables: dict[str, str], mapped: int) -> None:
-        """A block of 1 MB is not mapped anew; with the user's own threshold it is."""
+    @pytest.mark.parametrize(
+        ("variables", "mapped", "is_large"),
+        [({}, 0, True), ({"MALLOC_MMAP_THRESHOLD_": "131072"}, 1, False), ({"MALLOC_TOP_PAD_": "131072"}, 0, False)],
+    )
+    def test_blocks_come_from_kept_memory_in_large_pages_unless_the_user_says_otherwise(
+        self, variables: dict[str, str], mapped: int, is_large: bool
+    ) -> None:
+        """A block of 1 MB is not mapped anew and lies where large pages are asked for, also once freed memory was given back."""
+        is_large &= Path("/sys/kernel/mm/transparent_hugepage").is_dir()
+
         done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, check=True)
 
-        assert int(done.stdout) == mapped
+        assert done.stdout.split() == [str(mapped), str(is_large), str(is_large)]
+
+    def test_torch_is_told_to_ask_for_large_pages_unless_the_user_says_otherwise(self) -> None:
+        """The variable that torch reads is set, and kept where it is set already."""
+        told, own = {"MALLOC_TOP_PAD_": "1"}, {"MALLOC_TOP_PAD_": "1", "THP_MEM_ALLOC_ENABLE": "0"}
+
+        for variables in (told, own):
+            use_large_pages(variables)
+
+        assert (told["THP_MEM_ALLOC_ENABLE"], own["THP_MEM_ALLOC_ENABLE"]) == ("1", "0")
