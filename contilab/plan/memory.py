@@ -16,7 +16,7 @@ from contilab.manifest.resolve import ResolvedCell
 from contilab.spec.sections import Benchmark, Memory, Train, plugin_from
 from contilab.strategies.contract import Strategy
 
-ROOM = 1_000_000  # entries asked for though nothing fills them; chosen: with so many of digits gem and agem take 2.4 GB, er far less
+ROOM = 1_000_000  # entries asked for though nothing fills them; chosen: er, derpp, agem and gem learn digits so in 2.4 GB
 
 
 class _Asked(NamedTuple):
