@@ -53,7 +53,7 @@ class TestMemory:
     def test_blocks_come_from_kept_memory_in_large_pages_unless_the_user_says_otherwise(
         self, variables: dict[str, str], mapped: int, is_large: bool
     ) -> None:
-        """A block of 1 MB is not mapped anew and lies where large pages are asked for, also once freed memory was given back."""
+        """Blocks of 1 MB are not mapped anew and lie in large pages, also once freed memory was given back."""
         is_large &= Path("/sys/kernel/mm/transparent_hugepage").is_dir()
 
         done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, check=True)
