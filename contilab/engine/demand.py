@@ -18,6 +18,8 @@ from contilab.engine.ensemble import clone, tree_bytes
 from contilab.engine.evaluate import BATCH
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.importance import CHUNK_BYTES, CHUNK_SAMPLES
+from contilab.engine.recording.features import MOST
+from contilab.engine.recording.kept import kept_bytes
 from contilab.engine.recording.landscape import has_landscape, landscape_bytes
 from contilab.engine.recording.representation import MOST_BYTES as FEATURES_BYTES
 from contilab.engine.recording.representation import has_representation
@@ -101,7 +103,8 @@ def _sizes(setup: Setup) -> _Sizes:
     [member] = initial_members(setup._replace(runs=setup.runs[:1]))
     params, (sample, width) = tree_bytes(member.params), _passed(setup, member.params)
     landscape = landscape_bytes(len(setup.stream.tasks), params) if has_landscape(setup) else 0
-    state = tree_bytes(member) + (_noted(setup, params, width) + landscape if setup.device.type == "cpu" else 0)
+    on_host = _noted(setup, params, width) + landscape * (2 if setup.shared.eval.keep_snapshots else 1)  # and in the result
+    state = tree_bytes(member) + (on_host if setup.device.type == "cpu" else 0)
     return _Sizes(params, state, max(landscape, _importance(setup, state, sample)), sample)  # task gradients are as large
 
 
@@ -110,7 +113,8 @@ def _noted(setup: Setup, params: int, width: int) -> int:
     samples = len(setup.stream.test_inputs)
     answers = ANSWER_BYTES * samples * (len(setup.stages) + 1)
     features = min(FEATURES_BYTES, samples * width * setup.dtype.itemsize) if has_representation(setup) else 0
-    return answers + (params + features if has_representation(setup) else 0)
+    kept = 2 * kept_bytes(len(setup.stages), 2 * MOST, width) if setup.shared.eval.keep_features else 0  # and in the result
+    return answers + kept + (params + features if has_representation(setup) else 0)
 
 
 def _peak(setup: Setup, act: Callable[[], object]) -> int | None:

@@ -11,7 +11,7 @@ from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.wording import names, shown
-from contilab.spec.sections import Memory, plugin_from
+from contilab.spec.sections import Eval, Memory, plugin_from
 
 BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
 
@@ -123,6 +123,7 @@ def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[
     method = tables["method"]
     return [
         *(_unfit(rules, method["name"], tables["memory"]) if "memory" in tables else ()),
+        *_contradiction(rules, "eval", Eval, tables["eval"]),
         *_narrowed(rules, method, tables["benchmark"]["scenario"]),
         *(fault for kind in PLUGINS for fault in _refusal(rules, kind, tables[kind])),
     ]
@@ -135,13 +136,17 @@ def _unfit(rules: Rules, method: str, memory: dict[str, Any]) -> list[Fault]:
         for key, values in rules.menu.entry("method", method).memory.items()
         if memory[key] not in values
     ]
+    # A value that does not fit is not also to be told what it would need.
+    return faults or _contradiction(rules, "memory", Memory, memory)
+
+
+def _contradiction(rules: Rules, name: str, section: type[Memory | Eval], table: Mapping[str, Any]) -> list[Fault]:
+    """Return the fault that the *section* finds in the combination of the settings of its *table*, if any."""
     try:
-        Memory(**memory)
+        section(**table)
     except ValueError as error:
-        if faults:  # a value that does not fit is not also to be told what it would need
-            return faults
-        faults.append(Fault(f"{rules.place}: memory", str(error), "change one of these settings"))
-    return faults
+        return [Fault(f"{rules.place}: {name}", str(error), "change one of these settings")]
+    return []
 
 
 def _narrowed(rules: Rules, method: Mapping[str, Any], scenario: str) -> list[Fault]:

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+
+
 def compute(
-    record: Record, tensors: "Mapping[str, np.ndarray[Any, Any]] | None" = None, *, cumulative: Record | None = None
+    record: Record, tensors: Arrays | None = None, *, cumulative: Record | None = None, kept: Arrays | None = None
 ) -> dict[str, Value]:
     """Return every metric of *record* by name, `acc` first, each a number or the reason why there is none.
 
     tensors: the predictions of the run (see `contilab.records.outcome.Outcome`). cumulative: the record of the run with
-    method cumulative and the same seed and preset; InputError if it is of another scenario.
+    method cumulative and the same seed and preset; InputError if it is of another scenario. kept: see `contilab.metrics.kept`.
 
     >>> record = Record(
     ...     scenario="task",
@@ -35,12 +38,12 @@ def compute(
     >>> values["acc"], values["bwt"]
     (0.9, Absent(reason='one task only'))
     """
-    evidence = evidence_of(record, tensors, cumulative=cumulative)
+    evidence = evidence_of(record, tensors, cumulative=cumulative, kept=kept)
     return {name: metric(name).of(evidence) for name in METRICS}
 
 
 def evidence_of(
-    record: Record, tensors: "Mapping[str, np.ndarray[Any, Any]] | None" = None, *, cumulative: Record | None = None
+    record: Record, tensors: Arrays | None = None, *, cumulative: Record | None = None, kept: Arrays | None = None
 ) -> Evidence:
     """Return what the formulas may read of *record*."""
     if cumulative:
@@ -59,6 +62,7 @@ def evidence_of(
         cost=record.cost,
         cumulative=_diagonal(cumulative) if cumulative else None,
         diverged=record.diverged,
+        kept=kept,
     )
 
 

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
 from contilab.engine.recording.features import MOST
+from contilab.engine.recording.kept import kept_bytes, share_of
 from contilab.engine.recording.landscape import PLACES, landscape_bytes
 from contilab.engine.recording.moments import moments
 from contilab.engine.recording.representation import features_bytes
@@ -146,12 +147,14 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
         flops=model.flops * (3 * (samples + importance) + taught),  # a backward pass costs two forward passes
         flops_per_sample=3 * model.flops,
         features=math.prod(source.input_shape),
-        # Parameters, gradients, updated parameters; of a landscape those that are kept, and gradients of all tasks; features.
+        # Parameters, gradients, updated parameters; of a landscape those that are kept, and gradients of all tasks; features;
+        # what the result keeps, once while it is collected and once when it is written.
         member_bytes=3 * FLOAT_BYTES * numbers
         + states
         + 8 * slots
         + 2 * _landscape_bytes(run, strategy, FLOAT_BYTES * numbers)
-        + _features_bytes(run, source, strategy, model),
+        + _features_bytes(run, source, strategy, model)
+        + 2 * _kept_bytes(run, source, strategy, model),
         shared_bytes=source.value_bytes * (source.train_samples + source.test_samples) * math.prod(source.input_shape),
         disk_bytes=_disk_bytes(run, source, model, strategy),
     )
@@ -199,9 +202,8 @@ def _pool(strategy: Strategy, per_task: int, task: int, slots: int) -> int:
 def _disk_bytes(run: Run, source: Source, model: Model, strategy: Strategy) -> int:
     rows = 2 if strategy.stages == "joint" else run.benchmark.tasks + 1
     predictions = source.test_samples * (8 * rows + 2)  # two int16 and one float32 per row; the target, int16
-    numbers = sum(math.prod(one.shape) for one in model.table.values())
-    recorded = _stream_bytes(run) + _lines_bytes(run, strategy)
-    return SIDECAR_BYTES + predictions + recorded + (FLOAT_BYTES * numbers if run.eval.keep_parameters else 0)
+    recorded = _stream_bytes(run) + _lines_bytes(run, strategy) + _kept_bytes(run, source, strategy, model)
+    return SIDECAR_BYTES + predictions + recorded + (FLOAT_BYTES * _numbers(model) if run.eval.keep_parameters else 0)
 
 
 def _stream_bytes(run: Run) -> int:
@@ -222,10 +224,31 @@ def _features_bytes(run: Run, source: Source, strategy: Strategy, model: Model) 
     """Return the bytes of what features and parameters are compared with while a run is trained, see `Representation`."""
     if run.eval.tier == "core" or strategy.stages == "joint":
         return 0
-    numbers = sum(math.prod(one.shape) for one in model.table.values())
-    width = next((one.shape[1] for one in reversed(model.table.values()) if len(one.shape) == 2), 0)  # the inputs of the head
     tasks = run.benchmark.tasks
-    return FLOAT_BYTES * numbers + features_bytes([min(MOST, source.test_samples // tasks)] * tasks, width)
+    samples = [min(MOST, source.test_samples // tasks)] * tasks
+    return FLOAT_BYTES * _numbers(model) + features_bytes(samples, _width(model))
+
+
+def _kept_bytes(run: Run, source: Source, strategy: Strategy, model: Model) -> int:
+    """Return the bytes of the features and parameters that a result keeps."""
+    tasks, found = run.benchmark.tasks, 0
+    stages = 1 if strategy.stages == "joint" else tasks
+    if run.eval.keep_features:
+        pools = source.test_samples, math.floor(source.train_samples * (1 - run.benchmark.validation))
+        found += kept_bytes(stages, sum(tasks * min(share_of(tasks), pool // tasks) for pool in pools), _width(model))
+    if run.eval.keep_snapshots and landscape_bytes(tasks, FLOAT_BYTES * _numbers(model)):
+        found += stages * FLOAT_BYTES * _numbers(model)
+    return found
+
+
+def _numbers(model: Model) -> int:
+    """Return how many numbers the parameters of *model* are."""
+    return sum(math.prod(one.shape) for one in model.table.values())
+
+
+def _width(model: Model) -> int:
+    """Return how many features enter the head of *model*."""
+    return next((one.shape[1] for one in reversed(model.table.values()) if len(one.shape) == 2), 0)
 
 
 def _lines_bytes(run: Run, strategy: Strategy) -> int:

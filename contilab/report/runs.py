@@ -7,7 +7,7 @@ from contilab.metrics.compute import compute, evidence_of
 from contilab.metrics.contract import Absent, Evidence, Metric, Missing, Value
 from contilab.metrics.stream import Stream, stream_from
 from contilab.metrics.table import METRICS, metric
-from contilab.records.outcome import Arrays, read_record, read_tensors
+from contilab.records.outcome import Arrays, Kept, read_kept, read_record, read_tensors
 from contilab.records.record import Record
 from contilab.report.derived import read_derived
 from contilab.spec.study import Cell, Study
@@ -63,10 +63,10 @@ def evidence_by_run(store: Store, study: Study) -> dict[str, Evidence]:
     """Return what the formulas may read of each run of *study* that has a usable result."""
     records = _results({rid: _read(store, rid) for rid in study.rids})
     return {
-        rid: evidence_of(records[rid].record, records[rid].tensors, cumulative=_cumulative(study, cell, seed, records))
+        rid: evidence_of(one.record, one.tensors, cumulative=_cumulative(study, cell, seed, records), kept=one.kept)
         for cell in study.cells
         for seed, rid in cell.runs.items()
-        if rid in records
+        if (one := records.get(rid))
     }
 
 
@@ -82,6 +82,7 @@ class _Result(NamedTuple):
     circumstances: Mapping[str, Any]
     attempt: str
     derived: Mapping[str, tuple[Metric, Value]]
+    kept: Kept | None
 
 
 def _results(found: Mapping[str, _Result | str]) -> dict[str, _Result]:
@@ -101,7 +102,8 @@ def _read(store: Store, rid: str) -> _Result | str:
         record, tensors = read_record(directory), read_tensors(directory)
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"this version cannot read its record: {error}"
-    return _Result(record, tensors, manifest.circumstances, f"{manifest.gid}.{manifest.n}", read_derived(store, rid))
+    attempt = f"{manifest.gid}.{manifest.n}"
+    return _Result(record, tensors, manifest.circumstances, attempt, read_derived(store, rid), read_kept(directory))
 
 
 def _why(damage: _Result | str, status: RunStatus) -> tuple[str, str]:
@@ -118,7 +120,7 @@ def _without(cell: Cell, seed: int, rid: str, state: str, problem: str) -> RunRe
 
 
 def _computed(cell: Cell, seed: int, rid: str, result: _Result, cumulative: Record | None) -> RunReport:
-    values = compute(result.record, result.tensors, cumulative=cumulative)
+    values = compute(result.record, result.tensors, cumulative=cumulative, kept=result.kept)
     later = {name: found for name, found in result.derived.items() if name not in values}
     values |= {name: value for name, (_, value) in later.items()}
     lost = result.record.diverged

@@ -19,6 +19,8 @@ ADDED_LATER: frozenset[tuple[str, str]] = frozenset(
         ("benchmark", "angles"),
         ("eval", "schedule"),
         ("eval", "stream_samples"),
+        ("eval", "keep_features"),
+        ("eval", "keep_snapshots"),
         ("benchmark", "online"),
         ("benchmark", "fuzzy_steps"),
         ("benchmark", "blurry_share"),
@@ -130,6 +132,17 @@ class Eval:
     ] = "dense"
     stream_samples: Annotated[int, Ge(1), Doc("test samples of each task that are evaluated then, at most")] = 1000
     keep_parameters: Annotated[bool, Doc("keep the final parameters")] = True
+    keep_features: Annotated[
+        bool, Doc("keep the features of up to 1,000 training and 1,000 test samples after each task; from the tier extended on")
+    ] = False
+    keep_snapshots: Annotated[bool, Doc("keep the parameters after each task; of the tier full")] = False
+
+    def __post_init__(self) -> None:
+        """Refuse to keep what the tier does not measure."""
+        if self.keep_features and self.tier == "core":
+            raise ValueError('keep_features keeps what tier = "extended" measures, and tier = "core"')
+        if self.keep_snapshots and self.tier != "full":
+            raise ValueError(f'keep_snapshots keeps what tier = "full" measures, and tier = "{self.tier}"')
 
 
 @dataclass(frozen=True, kw_only=True)

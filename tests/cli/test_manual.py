@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contilab.metrics.contract import Evidence
@@ -19,8 +20,8 @@ def written(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
-    def write(section, name, kind="python"):
-        text = MANUAL[MANUAL.index(f"## {section}") :].split(f"```{kind}\n")[1].split("```")[0]
+    def write(section, name, kind="python", place=1):
+        text = MANUAL[MANUAL.index(f"## {section}") :].split(f"```{kind}\n")[place].split("```")[0]
         (tmp_path / name).write_text(text)
         return text
 
@@ -47,3 +48,14 @@ class TestManual:
 
         assert "--add late:WORST" in MANUAL
         assert metric.of(Evidence("task", 2, 2, ((0.9, None), (0.4, 0.8)))) == 0.4
+
+    def test_metric_of_features(self, written):
+        """The metric reads what a run kept: of three samples two have a nearest one of their row. Other runs have a reason."""
+        written("A metric of your own", "features.py", place=2)
+        (metric,) = chosen_metrics(["features:NEAREST"])
+        features = {"features_learned": np.array([[[0.0], [9.0]]]), "features_tested": np.array([[[1.0], [8.0], [7.0]]])}
+        rows = {"rows_learned": np.array([0, 1]), "rows_tested": np.array([0, 1, 0])}
+        evidence = Evidence("task", 1, 1, ((0.9,),), kept=features | rows)
+
+        assert metric.of(evidence) == pytest.approx(2 / 3)
+        assert metric.of(evidence._replace(kept=None)).reason.endswith("it needs eval.keep_features = true")

@@ -187,7 +187,7 @@ def facts(outcomes):
             "cost": {key: value for key, value in dataclasses.asdict(outcome.record.cost).items() if key not in MEASURED},
             **{
                 kind: {name: (value.dtype.str, value.shape, value.tobytes()) for name, value in getattr(outcome, kind).items()}
-                for kind in ("tensors", "parameters")
+                for kind in ("tensors", "parameters", "kept")
             },
         }
         for outcome in outcomes

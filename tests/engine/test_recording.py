@@ -322,9 +322,11 @@ class TestResume:
 class TestAddress:
     """What of `eval` is in the address of a run."""
 
-    @pytest.mark.parametrize("changed", [{"tier": "core"}, {"schedule": "sparse"}, {"stream_samples": 500}])
+    @pytest.mark.parametrize(
+        "changed", [{"tier": "core"}, {"schedule": "sparse"}, {"stream_samples": 500}, {"keep_features": True}]
+    )
     def test_each_key_of_the_stream_changes_it(self, make, changed):
-        """Tier, schedule and samples change the address."""
+        """Tier, schedule, samples and what is kept change the address."""
         assert extended(make.run()).rid != extended(make.run(), **changed).rid
 
     def test_defaults_are_not_in_it(self, make):

@@ -305,6 +305,22 @@ class TestClashes:
 
         assert faults == [Fault(f"m.toml: overrides.{one}", f"{one} and {other} exclude each other", "keep one of the two")]
 
+    @pytest.mark.parametrize(
+        ("lines", "problem"),
+        [
+            ("eval.keep_features = true", 'keep_features keeps what tier = "extended" measures, and tier = "core"'),
+            (
+                'eval.keep_snapshots = true\neval.tier = "extended"',
+                'keep_snapshots keeps what tier = "full" measures, and tier = "extended"',
+            ),
+        ],
+    )
+    def test_keeping_what_is_not_measured(self, manifest, lines: str, problem: str) -> None:
+        """What a tier does not measure cannot be kept."""
+        faults = _faults_of(manifest, f"[overrides]\n{lines}")
+
+        assert faults == [Fault("m.toml: eval", problem, "change one of these settings")]
+
     def test_rivals_on_the_command_line(self, manifest) -> None:
         """The command line is a level too."""
         (fault,) = _faults_of(manifest, "", "train.epochs=1", "train.steps=1")

@@ -5,7 +5,18 @@ import json
 import numpy as np
 import pytest
 
-from contilab.records.outcome import COMPARED, PARAMETERS, RECORD, TENSORS, Outcome, files_of, read_record, read_tensors
+from contilab.records.outcome import (
+    COMPARED,
+    KEPT,
+    PARAMETERS,
+    RECORD,
+    TENSORS,
+    Outcome,
+    files_of,
+    read_kept,
+    read_record,
+    read_tensors,
+)
 from contilab.records.record import Cost, Record, lines_of, record_from
 
 
@@ -38,7 +49,8 @@ def outcome(record):
         "confidence": np.linspace(0, 1, 15, dtype=np.float32).reshape(3, 5),
         "target": np.array([0, 1, 1, 2, 3], dtype=np.int16),
     }
-    return Outcome("r" * 64, record, tensors, {"0.weight": np.ones((2, 2), dtype=np.float32)})
+    parameters = {"0.weight": np.ones((2, 2), dtype=np.float32)}
+    return Outcome("r" * 64, record, tensors, parameters, {"path.0.weight": np.ones((2, 2, 2)), "activity": np.zeros((2, 0))})
 
 
 @pytest.fixture
@@ -125,9 +137,22 @@ class TestOutcome:
         assert back["prediction"].shape == (3, 5)
 
     def test_names(self, outcome):
-        """Record, tensors and parameters; without parameters there is no such file."""
-        assert set(files_of(outcome)) == {RECORD, TENSORS, PARAMETERS}
-        assert set(files_of(outcome._replace(parameters={}))) == {RECORD, TENSORS}
+        """Record, tensors, parameters and what else is kept; without the last two there are no such files."""
+        assert set(files_of(outcome)) == {RECORD, TENSORS, PARAMETERS, KEPT}
+        assert set(files_of(outcome._replace(parameters={}, kept={}))) == {RECORD, TENSORS}
+
+    def test_what_is_kept_is_read_when_asked_for(self, outcome, write):
+        """Its names and tensors come back, one by one; a run that kept nothing has none."""
+        directory = write(outcome)
+        found = read_kept(directory)
+        (directory / KEPT).rename(directory / "elsewhere")
+
+        assert read_kept(directory) is None
+        (directory / "elsewhere").rename(directory / KEPT)
+        assert {name: value.tobytes() for name, value in found.items()} == {
+            name: value.tobytes() for name, value in outcome.kept.items()
+        }
+        assert (len(found), found.get("no such")) == (2, None)
 
     def test_compared_files_are_deterministic(self, outcome):
         """What attempts are compared on is equal for equal tensors, whatever the order they were collected in."""

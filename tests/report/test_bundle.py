@@ -20,7 +20,13 @@ PAPERS = {"env.json": b'{"host": {"system": "Linux"}}\n', "config.toml": b"seed 
 KINDS = [
     *("manifest.toml", "store/format.json", "store/studies/tiny/1.json", "store/runs/*.json"),
     *("store/results/*/MANIFEST.json", "store/results/*/record.jsonl", "store/results/*/tensors.safetensors"),
-    *("store/results/*/env.json", "store/results/*/config.toml", "store/results/*/log.jsonl", "store/derived/*/own.1.json"),
+    *(
+        "store/results/*/kept.safetensors",
+        "store/results/*/env.json",
+        "store/results/*/config.toml",
+        "store/results/*/log.jsonl",
+        "store/derived/*/own.1.json",
+    ),
     *("report/results.csv", "report/absent.csv", "report/comparisons.csv", "report/selection.json", "report/results.parquet"),
     *("report/figures/*.svg", "report/report.md", "report/report.html"),
 ]
@@ -38,10 +44,10 @@ def kind_of(name):
 
 
 def with_features(_, outcome):
-    """Return *outcome* with what the tier extended measures of features and parameters."""
+    """Return *outcome* with what the tier extended measures of features and parameters, and with features that are kept."""
     ones = {name: np.ones(4) for name in ("cka", "effective_rank", "drift", "drift_relative")}
     measured = {**ones, "probe_accuracy": np.full((4, 4), 0.75), "dormant_share": np.zeros((4, 1))}
-    return outcome._replace(tensors={**outcome.tensors, **measured})
+    return outcome._replace(tensors={**outcome.tensors, **measured}, kept={"features_tested": np.ones((4, 8, 2))})
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contilab.errors import InputError, StoreError, UsageError
@@ -18,7 +19,10 @@ from contilab.report.write import write_report
 CELLS = [("p", "naive", [0, 1], {}, "task"), ("p", "joint", [0, 1], {}, "task")]
 
 SOURCE = '''
+import numpy as np
+
 from contilab.metrics.contract import Metric
+from contilab.metrics.kept import kept
 
 
 def worst(evidence):
@@ -29,6 +33,15 @@ def worst(evidence):
 WORST = Metric("worst", worst, "accuracy on the worst <task>", ("stages",))
 BROKEN = Metric("broken", lambda evidence: 1 / 0, "never")
 NAMELESS = Metric("No name", worst, "never")
+
+
+def spread(evidence):
+    """Return the distance of the mean features of the first two tasks, at the end."""
+    features, task = kept(evidence, "features_tested")[-1], kept(evidence, "tasks_tested")
+    return np.linalg.norm(features[task == 0].mean(0) - features[task == 1].mean(0))
+
+
+SPREAD = Metric("spread", spread, "distance of two tasks", unit="norm", tier="extended")
 TAKEN = Metric("acc", worst, "never")
 '''
 
@@ -42,6 +55,15 @@ def own(tmp_path, monkeypatch):
     name = f"own_{abs(hash(tmp_path))}"
     (tmp_path / "here" / f"{name}.py").write_text(SOURCE)
     return name
+
+
+def with_features(run, outcome):
+    """Return *outcome* with features that were kept: of a run with the seed s, tasks are 3 + s apart; joint kept none."""
+    if run.method.name == "joint":
+        return outcome
+    features = np.zeros((4, 4, 2), dtype=np.float32)
+    features[-1, 2:, 0] = 3 + run.seed
+    return outcome._replace(kept={"features_tested": features, "tasks_tested": np.array([0, 0, 1, 1])})
 
 
 class TestOwn:
@@ -80,6 +102,24 @@ class TestOwn:
         assert load(store, "tiny")[0]["worst"] == 0.05
         assert before == {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}
         assert not store.layout.derived.exists()
+
+    @pytest.mark.parametrize("way", ["metrics --add", "a line of the menu"])
+    def test_of_features(self, new_study, own, monkeypatch, tmp_path, way):
+        """A metric of features is worked out from what an old study kept; a run that kept none says what it needs."""
+        store, results = new_study(CELLS, change=with_features), {}
+        monkeypatch.syspath_prepend(Path.cwd())
+        if way == "metrics --add":
+            derive(store, "tiny", chosen_metrics([f"{own}:SPREAD"]))
+        else:
+            monkeypatch.setitem(METRICS, "spread", f"{own}:SPREAD")
+        done = write_report(store.root, "tiny", tmp_path / "out")
+        for name in ("results.csv", "absent.csv"):
+            results[name] = list(csv.DictReader((done.directory / name).read_text().splitlines()))
+        reasons = {row["reason"] for row in results["absent.csv"] if row["metric"] == "spread"}
+
+        assert [row["spread"] for row in results["results.csv"]] == ["3.0", "4.0", "", ""]
+        assert reasons == {"features_tested was not kept: it needs eval.keep_features = true"}
+        assert "distance of two tasks" in done.path.read_text()
 
     def test_a_formula_that_fails_is_told(self, new_study, own):
         """An exception of the formula names the metric, the run and the way out."""

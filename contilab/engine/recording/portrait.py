@@ -19,6 +19,7 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, initial_params
 from contilab.engine.recording.activity import features_and_activity
 from contilab.engine.recording.features import Samples, features_of, samples_of
+from contilab.engine.recording.kept import kept_after, share_of, thinned
 from contilab.engine.recording.representation import Portrait, Representation, features_bytes, has_representation
 from contilab.engine.setup import Setup, resting
 from contilab.metrics.contract import Missing
@@ -54,15 +55,16 @@ def _portrait(
     is_last = stage.task == len(setup.stages) - 1
     sizes = [len(part) for part in samples.tested]
     is_compared = len(setup.stages) == len(stream.tasks) and features_bytes(sizes, features.shape[1]) > 0
-    probe, cka, kept = [], [], None
+    probe, cka, learned, own = [], [], [], None
     for task, (train, test) in enumerate(zip(samples.learned, samples.tested, strict=True)):
         seen = features_of(forward, stream.train_inputs, train, look)
         new = features_of(forward, stream.test_inputs, test, look)
         probe.append(_defined(_probe, seen, new, stream.train_rows[train], stream.test_rows[test]))
+        learned.append(thinned(seen, share_of(len(samples.learned))))
         if is_compared and is_last:
             cka.append(_defined(linear_cka, new, known.features[task].numpy() if task < stage.task else new))
         elif is_compared and task == stage.task:
-            kept = torch.from_numpy(_narrow(new))
+            own = torch.from_numpy(_narrow(new))
     return Portrait(
         probe=probe,
         rank=_defined(effective_rank, features),
@@ -71,8 +73,9 @@ def _portrait(
         drift=_drift(known.before or _initial(setup, run), member.params),
         cka=cka,
         passes=samples.passes,
-        features=kept,
+        features=own,
         params=None if is_last else {name: value.detach().to("cpu", copy=True) for name, value in member.params.items()},
+        kept=kept_after(setup, features, learned, activity),
     )
 
 

@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from contilab.engine.recording.kept import KeptStage, expected_stages, stage_facts, stage_tensors, stages_from
 from contilab.engine.setup import Setup
 from contilab.models.contract import Params
 
 MOST_BYTES = 128 * 2**20  # of the features of all tasks of one run; chosen: those of 84 tasks with 400 features
 
 PREFIX = "representation."  # of its tensors in a snapshot
+KEPT = f"{PREFIX}kept."
 NUMBERS = ("probe", "rank", "dormant", "dead", "drift", "cka", "passes")  # what a snapshot keeps as text
 
 Arrays = dict[str, "np.ndarray[Any, Any]"]
@@ -32,7 +34,7 @@ class Portrait(NamedTuple):
     """What was measured of one member after a stage; nan where a formula is not defined.
 
     *drift*: norm(theta_i - theta_{i-1}), and divided by norm(theta_{i-1}). *cka*: [T] after the last stage, else none.
-    *features* and *params*: what later stages need, on the host.
+    *features* and *params*: what later stages need, on the host. *kept*: what goes into the result.
     """
 
     probe: list[float]  # [T]
@@ -44,6 +46,7 @@ class Portrait(NamedTuple):
     passes: int
     features: Tensor | None = None  # [N, F] float32
     params: Params | None = None
+    kept: KeptStage | None = None
 
 
 @dataclass
@@ -59,6 +62,7 @@ class Representation:
     passes: int = 0
     features: list[Tensor] = field(default_factory=list)
     before: Params = field(default_factory=dict)
+    kept: list[KeptStage] = field(default_factory=list)
 
     def note(self, portrait: Portrait) -> None:
         """Note the next *portrait*; after the last one nothing is kept to compare with."""
@@ -71,16 +75,19 @@ class Representation:
         self.passes += portrait.passes
         self.features = [] if portrait.features is None else [*self.features, portrait.features]
         self.before = portrait.params or {}
+        self.kept += [] if portrait.kept is None else [portrait.kept]
 
     def facts(self) -> dict[str, Any]:
         """Return what a snapshot keeps as text: numbers, and the shapes of tensors."""
-        kept = {"features": [list(one.shape) for one in self.features], "has_before": bool(self.before)}
-        return {name: getattr(self, name) for name in NUMBERS} | kept
+        shapes = {"features": [list(one.shape) for one in self.features], "has_before": bool(self.before)}
+        kept = {"kept": stage_facts(self.kept)} if self.kept else {}
+        return {name: getattr(self, name) for name in NUMBERS} | shapes | kept
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a snapshot keeps as tensors."""
         before = {f"{PREFIX}before.{name}": value for name, value in self.before.items()}
-        return before | {f"{PREFIX}features.{task}": value for task, value in enumerate(self.features)}
+        kept = {f"{KEPT}{name}": value for name, value in stage_tensors(self.kept).items()}
+        return before | kept | {f"{PREFIX}features.{task}": value for task, value in enumerate(self.features)}
 
 
 def representation_from(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Representation:
@@ -88,7 +95,8 @@ def representation_from(facts: Mapping[str, Any], tensors: Mapping[str, Tensor])
     start = f"{PREFIX}before."
     before = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
     features = [tensors[f"{PREFIX}features.{task}"] for task in range(len(facts["features"]))]
-    return Representation(**{name: facts[name] for name in NUMBERS}, features=features, before=before)
+    kept = stages_from({name.removeprefix(KEPT): value for name, value in tensors.items() if name.startswith(KEPT)})
+    return Representation(**{name: facts[name] for name in NUMBERS}, features=features, before=before, kept=kept)
 
 
 def expected_representation(facts: Mapping[str, Any], params: Params) -> dict[str, Tensor]:
@@ -96,6 +104,7 @@ def expected_representation(facts: Mapping[str, Any], params: Params) -> dict[st
     shapes = enumerate(facts["features"])
     found = {f"{PREFIX}features.{task}": torch.empty(shape, device="meta") for task, shape in shapes}
     before = params if facts["has_before"] else {}
+    found |= {f"{KEPT}{name}": value for name, value in expected_stages(facts.get("kept", {})).items()}
     return found | {f"{PREFIX}before.{name}": value for name, value in before.items()}
 
 
