@@ -17,7 +17,7 @@ from types import FrameType
 
 from contilab.errors import ContilabError, EnvironmentFault, Fault, RefusedStart
 
-NOT_WRITABLE = (errno.EROFS, errno.EACCES)
+NOT_WRITABLE = (errno.EROFS, errno.EACCES)  # told before anything is done, as by `plan`: no start, in place of a failure
 
 
 def main() -> None:
