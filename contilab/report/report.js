@@ -6,7 +6,7 @@
     const key = cell.dataset.sort;
     return key === undefined ? cell.textContent.trim() : Number(key);
   };
-  const isEmpty = (v) => v === "" || v.startsWith?.("–");
+  const isEmpty = (v) => typeof v === "string" && (v === "" || v.startsWith("–"));
   const compare = (a, b, sign) => {
     if (isEmpty(a) || isEmpty(b)) return isEmpty(a) - isEmpty(b);
     if (typeof a === "number" && typeof b === "number") return sign * (a - b);
