@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.figures.strands import strands
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import colour, marker, style
 from contilab.report.statistics.interval import t_interval
@@ -49,9 +50,11 @@ def _lines(axes: "Axes", tasks: int, label: str, index: int, series: list[list[V
     look: dict[str, Any] = {"color": colour(index), "solid_capstyle": "round"}
     is_joint = len(series[0]) < tasks
     places = [tasks] if is_joint else list(range(1, len(series[0]) + 1))
-    for values in series:
-        heights = [None if isinstance(value, Absent) else value for value in values]
-        axes.plot(places, _gaps(heights), linewidth=0.8, alpha=0.4, marker="." if is_joint else "", **look)
+    heights = [_gaps([None if isinstance(value, Absent) else value for value in values]) for values in series]
+    if is_joint:
+        axes.plot(places * len(series), [height for [height] in heights], ".", alpha=0.4, color=colour(index))
+    else:
+        strands(axes, [(places, each) for each in heights], linewidth=0.8, alpha=0.4, color=colour(index), capstyle="round")
     mean = mean_curve(series)
     if is_joint and mean[0] is not None:
         axes.plot([1, tasks], [mean[0]] * 2, linestyle=(0, (1, 1.6)), linewidth=1.8, label=f"{label} (one stage)", **look)

@@ -7,6 +7,7 @@ import numpy as np
 
 from contilab.metrics.stream import Stream
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.figures.strands import strands
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import LINE, colour, style
 from contilab.report.schedule import differing
@@ -74,8 +75,7 @@ def _without_old_masks(found: Stream) -> Stream:
 
 def _lines(axes: "Axes", label: str, index: int, found: Sequence[Stream]) -> None:
     look: dict[str, Any] = {"color": colour(index), "linestyle": style(index)}
-    for one in found:
-        axes.plot(places(one), one.accuracy[:, 0], linewidth=0.6, alpha=0.35, **look)
+    strands(axes, [(places(one), one.accuracy[:, 0]) for one in found], linewidth=0.6, alpha=0.35, **look)
     mean = mean_line(found)
     if mean is not None:
         axes.plot(places(found[0]), mean, linewidth=1.6, label=label, **look)

@@ -5,6 +5,7 @@ seen. So with n differences that are not zero neither can give a p below 2^(1-n)
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,7 @@ def sign_flip(differences: Sequence[float]) -> float:
     seen = abs(_sum(d)) / d.size
     if d.size <= EXACT_SEEDS:
         return float(np.mean(np.abs(_sums(d)) / d.size >= seen - TIE))
-    signs = np.random.default_rng(GENERATOR).integers(0, 2, (DRAWS, d.size), dtype=np.int8) * 2.0 - 1.0
-    hits = int(np.sum(np.abs(signs @ d) / d.size >= seen - TIE))
+    hits = int(np.sum(np.abs(_signs(d.size) @ d) / d.size >= seen - TIE))
     return (hits + 1) / (DRAWS + 1)
 
 
@@ -45,13 +45,15 @@ def wilcoxon(differences: Sequence[float]) -> float:
     if not d.size:
         return 1.0
     doubled = np.rint(2 * mid_ranks(np.abs(d))).astype(int)  # mid-ranks are halves, so doubled they are counted exactly
-    counts = np.zeros(int(doubled.sum()) + 1, dtype=object)  # Python integers: 2^n outgrows 64 bits
-    counts[0] = 1
-    for rank in doubled:
-        counts[rank:] = counts[rank:] + counts[:-rank]
+    # how many patterns have each sum of positive ranks: the digits of one number to the base 2^(n + 1), which no count reaches
+    width = int(d.size) + 1
+    counts = 1
+    for rank in doubled.tolist():
+        counts += counts << rank * width
     positive = int(doubled[d > 0].sum())
-    tail = min(counts[: positive + 1].sum(), counts[positive:].sum())
-    return float(min(1.0, 2 * tail / 2**d.size))
+    below, above = counts & ((1 << (positive + 1) * width) - 1), counts >> positive * width
+    tail = min(digits % ((1 << width) - 1) for digits in (below, above))  # the sum of the digits, as by casting out nines
+    return float(min(1.0, tail / 2 ** (width - 2)))
 
 
 def mid_ranks(values: Sequence[float] | Any) -> Any:
@@ -102,6 +104,12 @@ def _vector(differences: Sequence[float]) -> Any:
     if not d.size:
         raise ValueError("there is no difference to test")
     return d
+
+
+@lru_cache(maxsize=1)
+def _signs(size: int) -> Any:
+    """Return the random patterns [draws, size] of every test over *size* differences, drawn once."""
+    return np.random.default_rng(GENERATOR).integers(0, 2, (DRAWS, size), dtype=np.int8) * 2.0 - 1.0
 
 
 def _sums(d: Any) -> Any:
