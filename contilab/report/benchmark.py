@@ -4,7 +4,7 @@ Scenarios never share a table: they measure different things.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from contilab.metrics.compute import evidence_of
 from contilab.metrics.contract import Absent, Evidence, Metric, Value
 from contilab.metrics.scenario import require_one_scenario
 from contilab.metrics.table import metric
-from contilab.report.runs import RunReport, metrics_of
+from contilab.report.runs import RunReport, metric_of, metrics_of
 from contilab.report.summary import Summary, summarise
 from contilab.spec.study import Cell
 
@@ -30,10 +30,14 @@ class Variant(NamedTuple):
     def summary(self, name: str) -> Summary:
         """Return the metric *name* over the seeds; one that is of a group, over the attempts that trained them."""
         values = self.values(name)
-        item = metrics_of(self.runs).get(name)
+        item = metric_of(self.runs, name)
         if item and item.is_of_group:
             return summarise(dict(zip((run.attempt for run in self.runs), values, strict=True)).values())
         return summarise(values)
+
+    def count(self, name: str) -> int:
+        """Return how many runs have a value of the metric *name*."""
+        return sum(not isinstance(value, Absent) for value in self.values(name))
 
     def values(self, name: str) -> list[Value]:
         """Return the metric *name* of each run; one that was computed for others only is absent."""
@@ -108,7 +112,7 @@ class Benchmark(NamedTuple):
     @property
     def fewest_seeds(self) -> int:
         """The smallest number of seeds behind an `acc`, among variants that have one."""
-        return min((n for variant in self.variants if (n := variant.summary("acc").n)), default=0)
+        return min((n for variant in self.variants if (n := variant.count("acc"))), default=0)
 
 
 def benchmarks(runs: Iterable[RunReport]) -> list[Benchmark]:
@@ -125,7 +129,7 @@ def mixture(runs: Iterable[RunReport]) -> tuple[str, ...]:
     """Return what *runs* mix in versions, device kinds or precisions, such as "torch 2.6.0 and 2.7.1"."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
-        for name, value in _facts(run.circumstances):
+        for name, value in facts(run.circumstances):
             found.setdefault(name, {})[value] = None
     return tuple(f"{name} {' and '.join(sorted(values))}" for name, values in found.items() if len(values) > 1)
 
@@ -133,19 +137,22 @@ def mixture(runs: Iterable[RunReport]) -> tuple[str, ...]:
 def _benchmark(preset: str, name: str, scenario: str, cells: list[tuple[Cell, list[RunReport]]]) -> Benchmark:
     results = {run.name: run.record.scenario for _, runs in cells for run in runs if run.record}
     require_one_scenario({"the plan": scenario, **results})
-    varying = [key for key in dict.fromkeys(k for cell, _ in cells for k in cell.sweep) if not _is_constant(key, cells)]
-    variants = tuple(Variant(_label(cell, varying), tuple(runs)) for cell, runs in cells)
+    keys = varying([cell for cell, _ in cells])
+    variants = tuple(Variant(label(cell, keys), tuple(runs)) for cell, runs in cells)
     return Benchmark(preset, name, scenario, variants)
 
 
-def _is_constant(key: str, cells: list[tuple[Cell, list[RunReport]]]) -> bool:
-    return len({json.dumps(cell.sweep.get(key)) for cell, _ in cells}) == 1
+def varying(cells: Sequence[Cell]) -> list[str]:
+    """Return the keys whose value is not the same in all *cells*, in the order of the manifest."""
+    keys = dict.fromkeys(key for cell in cells for key in cell.sweep)
+    return [key for key in keys if len({json.dumps(cell.sweep.get(key)) for cell in cells}) > 1]
 
 
-def _label(cell: Cell, keys: list[str]) -> str:
+def label(cell: Cell, keys: Iterable[str]) -> str:
+    """Return what people call *cell*: its method, and its values of *keys*, each by its last word if that is clear."""
     short = {key: key.rpartition(".")[2] for key in keys}
     is_clear = len(set(short.values())) == len(short)
-    parts = [f"{short[key] if is_clear else key}={plain(cell.sweep[key])}" for key in keys if key in cell.sweep]
+    parts = [f"{name if is_clear else key}={plain(cell.sweep[key])}" for key, name in short.items() if key in cell.sweep]
     return " ".join([cell.method, *parts])
 
 
@@ -158,7 +165,8 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield by name what may differ between results, as text."""
     for name in MIXABLE:
         value = circumstances.get(name)
         if isinstance(value, Mapping):

@@ -10,8 +10,8 @@ from contilab.report.notices import Notice
 from contilab.report.protocol import Protocol
 from contilab.report.schedule import differing
 from contilab.report.selection import Choice
-from contilab.report.statistics.effect import outliers
 from contilab.report.statistics.interval import HONEST_SEEDS
+from contilab.report.statistics.outlier import is_testable, outliers
 from contilab.report.statistics.paired import seeds_needed
 from contilab.store.layout import short
 
@@ -46,12 +46,16 @@ def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]])
         ("EWC was capped: no publication has the cap, so a strength means something else than there", _each(found, _capped)),
         ("Memory was too small for its quotas and kept no sample", _each(found, _kept_nothing)),
         ("Classes without a sample in memory cannot be predicted and count as wrong", _each(found, _unpredictable)),
-        ("Variants were compared without a choice on validation samples", _each(found, _unchosen)),
+        ("Variants of which none was selected: the best of them is no result of its method", _each(found, _unchosen)),
         (
             "Part of the training samples were held out for validation; published numbers use all of them",
             _each(found, _held_out),
         ),
-        ("Seeds that stand apart from the others (flagged, never dropped)", _each(found, _apart)),
+        (
+            "Seeds that stand apart: flagged by Grubbs' test at .01, as is one clean cell of a hundred; never dropped",
+            _each(found, _apart),
+        ),
+        ("Seeds that stand apart were not looked for: it needs scipy, which comes with contilab[report]", _each(found, _blind)),
         ("Times are of groups of different sizes or machines: do not compare them", _each(found, _times)),
     )
     return [Notice(text, tuple(items)) for text, items in rules if items]
@@ -111,7 +115,7 @@ def _unpredictable(one: Found) -> Iterable[str]:
 
 
 def _unchosen(one: Found) -> Iterable[str]:
-    return [f"{choice.method}, {choice.reason}" for choice in one.choices if choice.chosen is None]
+    return [f"{choice.name}, {choice.reason}" for choice in one.choices if choice.chosen is None and not choice.is_question]
 
 
 def _held_out(one: Found) -> Iterable[str]:
@@ -126,6 +130,12 @@ def _apart(one: Found) -> Iterable[str]:
         far = [str(seed) for seed, is_far in zip(values, outliers(list(values.values())), strict=True) if is_far]
         if far:
             yield f"{variant.label}, acc of seed {', '.join(far)}"
+
+
+def _blind(one: Found) -> Iterable[str]:
+    if one.benchmark.fewest_seeds and not is_testable():
+        count = len(one.benchmark.variants)
+        yield f"{count} cell{'s' if count > 1 else ''}"
 
 
 def _times(one: Found) -> Iterable[str]:

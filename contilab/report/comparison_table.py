@@ -4,10 +4,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from contilab.metrics.contract import Absent, Value
-from contilab.report.benchmark import Benchmark, plain
+from contilab.metrics.contract import Absent, Metric, Value
+from contilab.metrics.table import metric
+from contilab.report.benchmark import Benchmark, Variant, plain
 from contilab.report.comparison import Comparison, Family, Paired
 from contilab.report.numbers import number, signed
+from contilab.report.rows import csv_of, swept_keys
 from contilab.report.selection import CRITERION, Choice
 from contilab.report.statistics.interval import Interval, coverage
 from contilab.report.statistics.paired import seeds_needed
@@ -58,23 +60,32 @@ def statement(family: Family) -> str:
 
 
 def selection_table(choice: Choice) -> Table:
-    """Return grid point by score, the chosen one marked."""
+    """Return grid point by score, the chosen one marked; where none was chosen, by accuracy, which then decides nothing."""
     notes = Notes()
     keys = list(dict.fromkeys(key for point in choice.points for key in point.settings))
+    score = metric(CRITERION if choice.chosen else "acc")
     lines = []
     for point in choice.points:
-        marks = notes.mark(point.score.reasons)
-        mean = point.score.mean
-        detail = spread(point.score.sd, point.score.n, len(point.variant.runs), "fraction")
-        score = Entry("–", "", marks) if mean is None else Entry(number(mean, "fraction"), detail, marks, sort=mean)
         settings = (Entry(plain(point.settings.get(key, "")), sort=_sortable(point.settings.get(key))) for key in keys)
-        lines.append(Line(point.variant.label, "", (*settings, score, Entry("yes" if point.variant is choice.chosen else ""))))
-    columns = (*map(Column, keys), Column(CRITERION, "mean over seeds, on samples held out of training", "higher"))
-    return Table("variant", (*columns, Column("selected")), tuple(lines), notes.items)
+        mark = (Entry("yes" if point.variant is choice.chosen else ""),) if choice.chosen else ()
+        lines.append(Line(point.variant.label, "", (*settings, _mean(point.variant, score, notes), *mark)))
+    columns = (*map(Column, keys), Column(score.name, f"{score.summary}; mean over seeds", "higher"))
+    selected = (Column("selected"),) if choice.chosen else ()
+    return Table("variant", (*columns, *selected), tuple(lines), notes.items)
+
+
+def comparisons_csv(found: Sequence[tuple[Benchmark, Sequence[Family]]]) -> bytes:
+    """Return comparisons.csv: one row per comparison, and one column per key that varies in the study."""
+    keys = swept_keys([run for benchmark, _ in found for run in benchmark.runs])
+    place = FIELDS.index("method") + 1
+    header = (*FIELDS[:place], *keys, *FIELDS[place:])
+    compared = (row for benchmark, families in found for row in comparison_rows(benchmark, families))
+    return csv_of(header, ({**dict.fromkeys(header), **row} for row in compared))
 
 
 def comparison_rows(benchmark: Benchmark, families: Iterable[Family]) -> Iterable[dict[str, Any]]:
-    """Return one row per comparison, by the names of `FIELDS`; None where absent, with the reason."""
+    """Return one row per comparison, by the names of `FIELDS` and the keys that its method varies; None where absent."""
+    settings = {variant.label: variant.runs[0].cell.sweep for variant in benchmark.variants}
     for family in families:
         for item in family.comparisons:
             yield {
@@ -84,9 +95,18 @@ def comparison_rows(benchmark: Benchmark, families: Iterable[Family]) -> Iterabl
                 "metric": family.metric.name,
                 "baseline": item.baseline,
                 "method": item.label,
+                **settings[item.label],
                 "family_size": family.size,
                 **_facts(family, item),
             }
+
+
+def _mean(variant: Variant, item: Metric, notes: Notes) -> Entry:
+    found = variant.summary(item.name)
+    marks = notes.mark(found.reasons)
+    if found.mean is None:
+        return Entry("–", "", marks)
+    return Entry(number(found.mean, item.unit), spread(found.sd, found.n, len(variant.runs), item.unit), marks, sort=found.mean)
 
 
 def _entries(family: Family, item: Comparison, notes: Notes) -> Sequence[Entry]:

@@ -2,7 +2,8 @@
 
 from contilab.report.benchmark import Benchmark
 from contilab.report.figures.svg import Drawing
-from contilab.report.page import Page, Section
+from contilab.report.page import Page
+from contilab.report.section import Section
 
 MOST = 24  # variants that can still be told apart in one figure, chosen; 100 of them also take longer to draw than all the rest
 

@@ -6,7 +6,8 @@ Every text of a study is escaped; numbers are in text mode, with a real minus si
 import re
 from collections.abc import Iterable
 
-from contilab.report.page import Page, Section
+from contilab.report.page import Page
+from contilab.report.section import Section
 from contilab.report.table import Column, Entry, Line, Table
 
 SPECIAL = {
@@ -22,7 +23,9 @@ SPECIAL = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "−": r"$-$",
+    "`": r"\textasciigrave{}",
 }
+LETTERS = re.compile("|".join([*map(re.escape, SPECIAL), "-(?=-)"]))  # two hyphens would be set as a dash
 TESTS = ("difference", "p", "p, Holm", "at .05", "95 % interval", "won / tied / lost")  # what fits the width of a page
 
 
@@ -38,13 +41,15 @@ def escaped(text: str) -> str:
 
     >>> print(escaped("50 % of $x_1$ & \\input{y}"))
     50 \% of \$x\_1\$ \& \textbackslash{}input\{y\}
+    >>> print(escaped("a--b – `c`"))
+    a-{}-b -- \textasciigrave{}c\textasciigrave{}
     """
-    return "".join(SPECIAL.get(letter, letter) for letter in " ".join(text.split()))
+    return LETTERS.sub(lambda found: SPECIAL.get(found[0], "-{}"), " ".join(text.split()))
 
 
 def _section(section: Section) -> Iterable[str]:
-    about = f"{section.benchmark.preset}: {section.about}. Mean over seeds, sd with $n - 1$."
-    yield _table(section.headline, escaped(about).replace(r"\$n - 1\$", "$n - 1$"), f"{section.anchor}-results")
+    about = f"{section.benchmark.preset}: {section.about}. {section.in_full} Mean over seeds, sd with"
+    yield _table(section.headline, f"{escaped(about)} $n - 1$.", f"{section.anchor}-results")
     for one in section.comparisons:
         places = [place for place, column in enumerate(one.table.columns) if column.name in TESTS]
         columns = tuple(one.table.columns[place] for place in places)
@@ -56,7 +61,8 @@ def _section(section: Section) -> Iterable[str]:
 def _table(table: Table, caption: str, label: str) -> str:
     head = " & ".join([escaped(table.corner), *map(_head, table.columns)])
     body = "\n".join(f"{_row(line)} \\\\" for line in table.lines)
-    marks = ". ".join(escaped(f"({mark}) {text}" if mark else text) for mark, text in table.notes)
+    said = [("", f"{line.head}: {line.detail}") for line in table.lines if line.detail]  # below the heads of other forms
+    marks = ". ".join(escaped(f"({mark}) {text}" if mark else text) for mark, text in (*table.notes, *said))
     notes = f"\n\\par\\footnotesize {marks}." if marks else ""
     return (
         f"\\begin{{table}}\n\\centering\n\\caption{{{caption}}}\n\\label{{tab:{label}}}\n"

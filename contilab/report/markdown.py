@@ -8,7 +8,8 @@ from typing import Any
 from contilab.report.against import Against
 from contilab.report.figures.svg import Drawing
 from contilab.report.notices import Notice
-from contilab.report.page import Page, Section, Shown, shown
+from contilab.report.page import Page
+from contilab.report.section import Section, Shown, shown
 from contilab.report.standing import Standing
 from contilab.report.table import Entry, Line, Table
 from contilab.report.wording import against_text, standing_table, standing_text
@@ -18,7 +19,7 @@ def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
     """Return *page* as Markdown; figures by anchor of their section, as files in figures/."""
     blocks = [
         f"# {escaped(page.study.name)}",
-        escaped(page.question),
+        _paragraph(page.question),
         _list(f"{name}: {value}" for name, value in page.facts),
         *map(_notice, page.notices),
         *(block for section in page.sections for block in _section(section, drawings.get(section.anchor, ()))),
@@ -42,16 +43,26 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", line)
 
 
+def _paragraph(text: str) -> str:
+    r"""Return *text* as a block of its own, which does not begin a list or a rule.
+
+    >>> print(_paragraph("- a"), _paragraph("1. a"), _paragraph("a - 1."))
+    \- a 1\. a a - 1.
+    """
+    return re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", escaped(text))
+
+
 def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
     yield f"## {escaped(section.benchmark.preset)}"
     yield f"Benchmark {escaped(section.about)}."
     yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n)."
     yield _table(section.headline)
-    yield section.significance
+    yield escaped(section.significance)
+    yield escaped(section.in_full)
     yield from _comparisons(section.comparisons)
     yield from map(_drawing, drawings)
     for grid in section.selections:
-        yield f"### Selection of {escaped(grid.name)}\n\n{escaped(grid.text)}\n\n{_table(grid.table)}"
+        yield f"### {escaped(grid.name)}\n\n{escaped(grid.text)}\n\n{_table(grid.table)}"
     yield f"### Values per seed\n\n{_table(section.per_seed)}"
     yield f"### Every metric\n\n{_table(section.every_metric)}"
     yield f"### Protocol\n\n{_settings(section.protocol.shared)}"

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from contilab.report.benchmark import Benchmark, mixture
+from contilab.report.benchmark import Benchmark
+from contilab.report.mixture import Mixture, mixtures_of
 from contilab.report.runs import RunReport
 from contilab.report.statistics.paired import LEVEL, minimum_p
 
@@ -15,14 +16,27 @@ class Notice(NamedTuple):
     items: tuple[str, ...] = ()
 
 
-def notices(runs: Sequence[RunReport], benchmarks: Iterable[Benchmark]) -> list[Notice]:
-    """Return what is to be said of the whole study and of its benchmarks."""
-    return [*_states(runs), *mixtures(benchmarks)]
+def states(runs: Sequence[RunReport]) -> Iterable[Notice]:
+    """Yield which runs of a study diverged, and which have no result."""
+    diverged = [run for run in runs if run.state == "diverged"]
+    if diverged:
+        text = f"{len(diverged)} of {len(runs)} runs diverged; metrics that read what they lost are absent"
+        yield Notice(text, tuple(map(_named, diverged)))
+    for state in dict.fromkeys(run.state for run in runs if run.record is None):
+        found = [run for run in runs if run.state == state]
+        text = f"{len(found)} of {len(runs)} runs {'has' if len(found) == 1 else 'have'} no result: {state}"
+        yield Notice(text, tuple(map(_named, found)))
 
 
 def mixtures(benchmarks: Iterable[Benchmark]) -> list[Notice]:
-    """Return where results were trained under different circumstances: within a cell, else within a table."""
-    return [notice for benchmark in benchmarks for notice in _mixtures(benchmark)]
+    """Return which cells were trained under which circumstances, where these differ: within a cell, else within a table."""
+    found = [mixture for benchmark in benchmarks for mixture in mixtures_of(benchmark)]
+    kinds = "versions, devices, processors or precisions"
+    texts = {
+        f"Seeds of one cell were trained under different {kinds}": [one for one in found if one.is_within],
+        f"Cells of one table were trained under different {kinds}": [one for one in found if not one.is_within],
+    }
+    return [Notice(text, _alike(group)) for text, group in texts.items() if group]
 
 
 def significance(benchmark: Benchmark, *, is_tested: bool = False) -> str:
@@ -40,25 +54,12 @@ def significance(benchmark: Benchmark, *, is_tested: bool = False) -> str:
     return f"{'The tests stand below' if is_tested else 'No test was made for this table'}; {test}."
 
 
-def _states(runs: Sequence[RunReport]) -> Iterable[Notice]:
-    diverged = [run for run in runs if run.state == "diverged"]
-    if diverged:
-        text = f"{len(diverged)} of {len(runs)} runs diverged; metrics that read what they lost are absent"
-        yield Notice(text, tuple(map(_named, diverged)))
-    for state in dict.fromkeys(run.state for run in runs if run.record is None):
-        found = [run for run in runs if run.state == state]
-        text = f"{len(found)} of {len(runs)} runs {'has' if len(found) == 1 else 'have'} no result: {state}"
-        yield Notice(text, tuple(map(_named, found)))
-
-
-def _mixtures(benchmark: Benchmark) -> Iterable[Notice]:
-    mixed = [f"{benchmark.preset}, {v.label}: {'; '.join(v.mixed)}" for v in benchmark.variants if v.mixed]
-    if mixed:
-        yield Notice("Seeds of one cell were trained under different versions, devices, processors or precisions", tuple(mixed))
-    across = mixture(benchmark.runs)
-    if across and not mixed:
-        text = "Cells of one table were trained under different versions, devices, processors or precisions"
-        yield Notice(text, (f"{benchmark.preset}: {'; '.join(across)}",))
+def _alike(found: Iterable[Mixture]) -> tuple[str, ...]:
+    """Return *found* in words, tables of which the same is said together."""
+    presets: dict[str, dict[str, None]] = {}
+    for one in found:
+        presets.setdefault(one.text, {})[one.preset] = None
+    return tuple(f"{', '.join(names)}: {text}" for text, names in presets.items())
 
 
 def _named(run: RunReport) -> str:

@@ -10,83 +10,17 @@ from contilab.report.against import Against, against
 from contilab.report.benchmark import Benchmark, benchmarks
 from contilab.report.cautions import Found, cautions
 from contilab.report.comparison import Family, families
-from contilab.report.comparison_table import comparison_table, selection_table, statement
-from contilab.report.notices import Notice, mixtures, notices, significance
-from contilab.report.protocol import Protocol, protocol
+from contilab.report.notices import Notice, mixtures, states
+from contilab.report.protocol import protocol
 from contilab.report.provenance import Provenance, provenance, versions
 from contilab.report.runs import RunReport, metrics_of
+from contilab.report.section import Section
 from contilab.report.selection import Choice, choices, factors
 from contilab.report.standing import Standing, standings
-from contilab.report.table import Table, every_metric, headline, per_seed
 from contilab.spec.study import Study
 from contilab.store.store import Store
 
 Compare = Callable[[Benchmark, Sequence[Choice]], tuple[Family, ...]]
-
-
-class Shown(NamedTuple):
-    """A table with what is said of it: *name* for people, *text* in sentences."""
-
-    name: str
-    text: str
-    table: Table
-
-
-class Section(NamedTuple):
-    """One benchmark: what it is, its tables, what may be claimed, its protocol; figures are drawn apart."""
-
-    anchor: str
-    benchmark: Benchmark
-    choices: tuple[Choice, ...]
-    families: tuple[Family, ...]
-    protocol: Protocol
-
-    @property
-    def about(self) -> str:
-        """What the benchmark is, in one line."""
-        seeds = len(self.benchmark.seeds)
-        numbers = sorted({variant.tasks for variant in self.benchmark.variants} - {0})  # a study may vary it
-        tasks = f", {' or '.join(map(str, numbers))} tasks" if numbers else ""
-        counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
-        data = " and ".join(self.protocol.values("data.name"))
-        return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {counted}; data: {data}"
-
-    @property
-    def headline(self) -> Table:
-        """Variant by metric."""
-        return headline(self.benchmark)
-
-    @property
-    def every_metric(self) -> Table:
-        """Metric by variant."""
-        return every_metric(self.benchmark)
-
-    @property
-    def per_seed(self) -> Table:
-        """Run by metric."""
-        return per_seed(self.benchmark)
-
-    @property
-    def significance(self) -> str:
-        """What the seeds allow to be claimed, in one sentence."""
-        return significance(self.benchmark, is_tested=bool(self.families))
-
-    @property
-    def compared(self) -> str:
-        """What its methods are compared with, as a heading; "" where nothing is compared."""
-        found = self.families[:1]
-        return "".join(f"Compared with {one.baseline}" if one.baseline else "All pairs of methods" for one in found)
-
-    @property
-    def comparisons(self) -> tuple[Shown, ...]:
-        """One table of tests per metric, `acc` first."""
-        return shown(self.families)
-
-    @property
-    def selections(self) -> tuple[Shown, ...]:
-        """One table per grid that a variant was chosen from."""
-        grids = [choice for choice in self.choices if choice.is_grid]
-        return tuple(Shown(grid.method, grid.reason, selection_table(grid)) for grid in grids)
 
 
 class Page(NamedTuple):
@@ -128,24 +62,20 @@ def page(
     compare = partial(families, baseline=baseline, has_all_pairs=has_all_pairs)
     sections = tuple(_section(store, place, benchmark, varied, compare) for place, benchmark in enumerate(arranged, 1))
     found = [Found(s.benchmark, s.protocol, s.choices, s.families) for s in sections]
+    mixed = mixtures(arranged)
     return Page(
         study=study,
         question=question(study.manifest),
         facts=_facts(runs, arranged),
-        notices=tuple(notices(runs, arranged)),
+        notices=(*states(runs), *mixed),
         sections=sections,
         standings=standings(found),
         against=against(store, arranged, benchmarks(other[1]), other[0]) if other else (),
-        cautions=(*cautions(found, store.mismatches()), *mixtures(arranged)),
+        cautions=(*cautions(found, store.mismatches()), *mixed),
         provenance=provenance(store, study, runs, arranged),
         versions=versions(runs),
         glossary=tuple(metrics_of(runs).values()),
     )
-
-
-def shown(found: Sequence[Family]) -> tuple[Shown, ...]:
-    """Return *found* as tables with what is said of each."""
-    return tuple(Shown(one.metric.name, statement(one), comparison_table(one)) for one in found)
 
 
 def question(manifest: str) -> str:

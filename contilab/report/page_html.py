@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from contilab.report.figures.svg import Drawing
-from contilab.report.page import Page, shown
+from contilab.report.page import Page
+from contilab.report.section import shown
 from contilab.report.wording import against_text, standing_table, standing_text
 
 HERE = Path(__file__).parent

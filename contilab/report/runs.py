@@ -1,6 +1,7 @@
 """What a study left: one entry per planned run, with its metrics, or with why it has none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from contilab.metrics.compute import compute, evidence_of
@@ -47,9 +48,9 @@ class RunReport(NamedTuple):
 
 def read_runs(store: Store, study: Study) -> list[RunReport]:
     """Return the runs of *study*, cell by cell, each seed in the order of the manifest."""
-    states = study_status(store, study)
     found = {rid: _read(store, rid) for rid in study.rids}
     records = _results(found)
+    states = study_status(store, _without_runs(study, records.keys()))
     return [
         _computed(cell, seed, rid, records[rid], _cumulative(study, cell, seed, records))
         if rid in records
@@ -74,6 +75,13 @@ def metrics_of(runs: Iterable[RunReport]) -> dict[str, Metric]:
     """Return every metric that *runs* may have, by name: those of the menu, then those that were computed later."""
     later = {name: item for run in runs for name, item in run.derived.items()}
     return {name: metric(name) for name in METRICS} | later
+
+
+def metric_of(runs: Iterable[RunReport], name: str) -> Metric | None:
+    """Return the metric *name* of *runs*; None if it is neither in the menu nor was computed later."""
+    if name in METRICS:
+        return metric(name)
+    return next((run.derived[name] for run in runs if name in run.derived), None)
 
 
 class _Result(NamedTuple):
@@ -104,6 +112,12 @@ def _read(store: Store, rid: str) -> _Result | str:
         return f"this version cannot read its record: {error}"
     attempt = f"{manifest.gid}.{manifest.n}"
     return _Result(record, tensors, manifest.circumstances, attempt, read_derived(store, rid), read_kept(directory))
+
+
+def _without_runs(study: Study, rids: Collection[str]) -> Study:
+    """Return *study* without the runs *rids*, whose results are read already."""
+    cells = (replace(cell, runs={seed: rid for seed, rid in cell.runs.items() if rid not in rids}) for cell in study.cells)
+    return replace(study, cells=tuple(cells))
 
 
 def _why(damage: _Result | str, status: RunStatus) -> tuple[str, str]:

@@ -1,21 +1,27 @@
 """Which variant of a method stands for it: chosen on validation samples only, so that test samples stay unseen.
 
-The variants of a method are the points of its sweep; keys of `[matrix]` are factors of the study, so each of their values
-has a choice of its own. The score is the mean of `acc_validation` over seeds. A point that lacks seeds that another one
-has cannot be chosen: a mean over the seeds that did not diverge would flatter it. Ties go to the earlier point.
+The variants of a method are the points of its sweep. Where they differ in hyperparameters one of them is chosen; the score is
+the mean of `acc_validation` over seeds. A point that lacks seeds that another one has cannot be chosen: a mean over the seeds
+that did not diverge would flatter it. Ties go to the earlier point.
+
+Other keys are factors, what the study asks about: those of `[matrix]`, and wherever they stand the stream that is learned, what
+is measured of it, the arithmetic, and the size of memory, which is a budget: that more samples give more is no choice. Nothing
+is chosen among the values of a factor: each of them is shown, with a choice of its own where hyperparameters vary as well.
 """
 
 import json
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contilab.report.benchmark import Benchmark, Variant, plain
+from contilab.report.benchmark import Benchmark, Variant, label, plain, varying
 from contilab.report.settings import flat
 from contilab.report.summary import Summary
 from contilab.spec.study import Study
 
 CRITERION = "acc_validation"
+RULE = f"largest mean of {CRITERION} over seeds, ties to the earlier point"
+FACTORS = ("benchmark.", "engine.", "eval.", "memory.total", "memory.per_class")  # whatever table of the manifest varies them
 
 
 class Point(NamedTuple):
@@ -27,32 +33,60 @@ class Point(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The variants of one method and what stands for it: *chosen*, or None with the *reason*."""
+    """The variants of one method and what stands for it: *chosen*, or None with the *reason*.
 
+    name: the method, with the values of the *factors* that these variants share. is_question: the variants differ in factors
+    only, so that none of them was to be chosen.
+    """
+
+    name: str
     method: str
     points: tuple[Point, ...]
     chosen: Variant | None
     reason: str = ""
+    factors: Mapping[str, Any] = {}
+    is_question: bool = False
 
     @property
     def is_grid(self) -> bool:
-        """There was something to choose from."""
+        """There are several variants."""
         return len(self.points) > 1
 
     @property
+    def title(self) -> str:
+        """What its table is."""
+        return f"{'Selection' if self.chosen else 'Variants'} of {self.name}"
+
+    @property
+    def statement(self) -> str:
+        """How the variant was selected, or why none was, as a sentence."""
+        how = f"selected: {self.chosen.label}, by the {RULE}; test samples were not looked at" if self.chosen else self.reason
+        return f"{how[0].upper()}{how[1:]}."
+
+    @property
     def candidates(self) -> tuple[Variant, ...]:
-        """What enters comparisons: the chosen variant, or all of them where none could be chosen."""
+        """What enters comparisons: the chosen variant, or all of them where none was chosen."""
         return (self.chosen,) if self.chosen else tuple(point.variant for point in self.points)
 
 
-def choices(benchmark: Benchmark, factors: Collection[str] = ()) -> tuple[Choice, ...]:
-    """Return one choice per method of *benchmark* and value of the *factors*, in the order of the manifest."""
-    groups: dict[str, list[Variant]] = {}
+def choices(benchmark: Benchmark, asked: Collection[str] = ()) -> tuple[Choice, ...]:
+    """Return one choice per method of *benchmark* and value of its factors, in the order of the manifest.
+
+    asked: factors besides those that always are. Where only factors vary, all variants of the method are one choice.
+    """
+    methods: dict[str, list[Variant]] = {}
     for variant in benchmark.variants:
-        cell = variant.runs[0].cell
-        fixed = {key: value for key, value in cell.sweep.items() if key in factors}
-        groups.setdefault(json.dumps([cell.method, fixed], sort_keys=True), []).append(variant)
-    return tuple(_choice(group, factors) for group in groups.values())
+        methods.setdefault(variant.runs[0].cell.method, []).append(variant)
+    return tuple(choice for method, group in methods.items() for choice in _choices(method, group, asked))
+
+
+def in_full(found: Iterable[Choice]) -> str:
+    """Return of which methods all variants are shown and why none was selected, in sentences; "" if there are none."""
+    reasons: dict[str, list[str]] = {}
+    for choice in found:
+        if choice.chosen is None:
+            reasons.setdefault(choice.reason, []).append(choice.name)
+    return " ".join(f"{', '.join(names)}: {reason}." for reason, names in reasons.items())
 
 
 def factors(study: Study) -> frozenset[str]:
@@ -92,32 +126,70 @@ def selection_json(found: Iterable[tuple[Benchmark, Iterable[Choice]]]) -> bytes
     return (json.dumps(table, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _choice(group: list[Variant], factors: Collection[str]) -> Choice:
-    method = group[0].runs[0].cell.method
-    points = tuple(
-        Point(variant, {k: v for k, v in variant.runs[0].cell.sweep.items() if k not in factors}, variant.summary(CRITERION))
-        for variant in group
-    )
+def _choices(method: str, variants: Sequence[Variant], asked: Collection[str]) -> Iterable[Choice]:
+    keys = varying([variant.runs[0].cell for variant in variants])
+    fixed = [key for key in keys if key in asked or key.startswith(FACTORS)]
+    groups: dict[str, list[Variant]] = {}
+    for variant in variants:
+        values = [variant.runs[0].cell.sweep.get(key) for key in fixed]
+        groups.setdefault(json.dumps(values), []).append(variant)
+    if 1 < len(groups) == len(variants):
+        points = tuple(_point(variant, keys) for variant in variants)
+        yield Choice(method, method, points, None, _all(points, f"{_listed(fixed)} on purpose"), is_question=True)
+        return
+    for group in groups.values():
+        yield _choice(group, fixed, [key for key in keys if key not in fixed])
+
+
+def _choice(group: Sequence[Variant], fixed: Sequence[str], keys: Sequence[str]) -> Choice:
+    cell = group[0].runs[0].cell
+    points = tuple(_point(variant, keys) for variant in group)
+    whole = Choice(label(cell, fixed), cell.method, points, group[0], factors=_values(group[0], fixed))
     if len(points) == 1:
-        return Choice(method, points, group[0])
+        return whole
     most = max(point.score.n for point in points)
     if not most:
-        return Choice(method, points, None, f"nothing was chosen: {points[0].score.reasons[0]}")
+        return whole._replace(chosen=None, reason=_all(points, points[0].score.reasons[0]))
     complete = [point for point in points if point.score.n == most]
     best = max(complete, key=lambda point: point.score.mean or 0.0)  # the first of equals
-    return Choice(method, points, best.variant)
+    return whole._replace(chosen=best.variant)
+
+
+def _point(variant: Variant, keys: Sequence[str]) -> Point:
+    return Point(variant, _values(variant, keys), variant.summary(CRITERION))
+
+
+def _values(variant: Variant, keys: Sequence[str]) -> dict[str, Any]:
+    sweep = variant.runs[0].cell.sweep
+    return {key: sweep[key] for key in keys if key in sweep}
+
+
+def _all(points: Sequence[Point], why: str) -> str:
+    return f"all {len(points)} variants are shown; none was selected ({why})"
+
+
+def _listed(keys: Sequence[str]) -> str:
+    """Return *keys* as the subject of a sentence, with its verb.
+
+    >>> _listed(["memory.total"]), _listed(["memory.total", "train.epochs"])
+    ('memory.total varies', 'memory.total and train.epochs vary')
+    """
+    return f"{' and '.join(keys)} {'vary' if len(keys) > 1 else 'varies'}"
 
 
 def _table(choice: Choice) -> dict[str, Any]:
     grid = [
         {
-            "settings": {
-                key: value if isinstance(value, int | float | str | bool) else plain(value) for key, value in p.settings.items()
-            },
-            "score": p.score.mean,
-            "seeds": p.score.n,
-            "selected": p.variant is choice.chosen,
+            "settings": _for_programs(point.settings),
+            "score": point.score.mean,
+            "seeds": point.score.n,
+            "selected": point.variant is choice.chosen,
         }
-        for p in choice.points
+        for point in choice.points
     ]
-    return {"method": choice.method, "grid": grid, **({"reason": choice.reason} if choice.reason else {})}
+    factors = {"factors": _for_programs(choice.factors)} if choice.factors else {}
+    return {"method": choice.method, **factors, "grid": grid, **({"reason": choice.reason} if choice.reason else {})}
+
+
+def _for_programs(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value if isinstance(value, int | float | str | bool) else plain(value) for key, value in settings.items()}

@@ -8,11 +8,15 @@ from contilab.report.statistics.ranks import Ranking, ranking
 
 
 class Standing(NamedTuple):
-    """The ranking of methods by mean `acc` over the benchmarks *presets* of one scenario."""
+    """The ranking of methods by mean `acc` over the benchmarks *presets* of one scenario.
+
+    left_out: methods that are not in it, since some benchmark has none of them, or several variants and selected none.
+    """
 
     scenario: str
     presets: tuple[str, ...]
     ranking: Ranking
+    left_out: tuple[str, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -23,7 +27,7 @@ class Standing(NamedTuple):
 def standings(found: Sequence[Found]) -> tuple[Standing, ...]:
     """Return one standing per scenario with at least two benchmarks and two methods that all of them measured.
 
-    A method counts with the variant that stands for it; one without a choice among several variants is left out.
+    A method counts with the variant that was selected for it; with each value of its factors, where none was to be selected.
     """
     scenarios = dict.fromkeys(one.benchmark.scenario for one in found)
     made = (_standing(scenario, [one for one in found if one.benchmark.scenario == scenario]) for scenario in scenarios)
@@ -31,17 +35,25 @@ def standings(found: Sequence[Found]) -> tuple[Standing, ...]:
 
 
 def _standing(scenario: str, found: Sequence[Found]) -> Standing | None:
-    scores = [_scores(one) for one in found]
-    scores = [score for score in scores if score]
-    names = [name for name in scores[0] if all(name in score for score in scores)] if scores else []
+    scores = {place: score for place, one in enumerate(found) if (score := _scores(one))}
+    names = [name for name in next(iter(scores.values()), {}) if all(name in score for score in scores.values())]
     if len(scores) < 2 or len(names) < 2:
         return None
-    presets = tuple(one.benchmark.preset for one in found if _scores(one))
-    return Standing(scenario, presets, ranking(names, [[score[name] for name in names] for score in scores]))
+    known = dict.fromkeys(name for place in scores for name in _names(found[place]))
+    presets = tuple(found[place].benchmark.preset for place in scores)
+    ranks = ranking(names, [[score[name] for name in names] for score in scores.values()])
+    return Standing(scenario, presets, ranks, tuple(name for name in known if name not in names))
+
+
+def _names(one: Found) -> list[str]:
+    """Return what would be ranked of *one*, if all benchmarks had it."""
+    unselected = [choice.name for choice in one.choices if choice.chosen is None and not choice.is_question]
+    return [*_scores(one), *unselected]
 
 
 def _scores(one: Found) -> dict[str, float]:
-    """Return the mean `acc` by method; a method that stands with several variants (its factors) is left out."""
-    methods = [choice.method for choice in one.choices]
-    means = {choice.method: choice.chosen.summary("acc").mean for choice in one.choices if choice.chosen}
-    return {name: mean for name, mean in means.items() if mean is not None and methods.count(name) == 1}
+    """Return the mean `acc` by what is ranked."""
+    chosen = {choice.name: choice.chosen for choice in one.choices if choice.chosen}
+    asked = {variant.label: variant for choice in one.choices if choice.is_question for variant in choice.candidates}
+    means = {name: variant.summary("acc").mean for name, variant in (chosen | asked).items()}
+    return {name: mean for name, mean in means.items() if mean is not None}

@@ -11,11 +11,12 @@ from contilab.metrics.table import metric
 from contilab.report.benchmark import NOT_COMPUTED, Benchmark, Variant
 from contilab.report.numbers import number
 from contilab.report.schedule import schedules
-from contilab.report.statistics.effect import outliers
+from contilab.report.statistics.outlier import MEANING, outliers
 from contilab.report.summary import Summary
 from contilab.store.layout import short
 
 RECORDING = re.compile(r"(?:no [^:]+ was|[^:]+ was not) recorded: (.+)")  # what metrics of recordings say
+OUTLIER = "outlier"  # what stands below a value that is one
 HEADLINE = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
 
 
@@ -92,7 +93,7 @@ def every_metric(benchmark: Benchmark) -> Table:
     Values of evaluation streams that were evaluated by different schedules are marked.
     """
     notes = Notes()
-    found = [item for item in benchmark.metrics.values() if any(variant.summary(item.name).n for variant in benchmark.variants)]
+    found = [item for item in benchmark.metrics.values() if any(variant.count(item.name) for variant in benchmark.variants)]
     lines = tuple(Line(item.name, item.unit, tuple(_beside(benchmark.variants, item, notes))) for item in found)
     columns = tuple(Column(variant.label) for variant in benchmark.variants)
     left_out = _left_out(benchmark, [item.name for item in benchmark.metrics.values() if item not in found])
@@ -114,12 +115,13 @@ def per_seed(benchmark: Benchmark) -> Table:
         *map(_column, metrics),
         Column("run", "the first 12 digits of the address of the run"),
     )
-    return Table("method", columns, lines, notes.items)
+    is_marked = any(entry.detail == OUTLIER for line in lines for entry in line.entries)
+    return Table("method", columns, lines, (*notes.items, *([("", MEANING)] if is_marked else [])))
 
 
 def _measured(benchmark: Benchmark) -> list[Metric]:
     """Return the metrics of the headline that some variant has."""
-    return [metric(name) for name in HEADLINE if any(variant.summary(name).n for variant in benchmark.variants)]
+    return [metric(name) for name in HEADLINE if any(variant.count(name) for variant in benchmark.variants)]
 
 
 def _left_out(benchmark: Benchmark, names: Iterable[str]) -> Iterable[tuple[str, str]]:
@@ -197,7 +199,7 @@ def _values(variant: Variant, metrics: Sequence[Metric], notes: Notes) -> Iterab
         yield tuple(
             Entry("–", "", notes.mark([value.reason]))
             if isinstance(value, Absent)
-            else Entry(number(value, item.unit), "outlier" if next(far) else "", sort=value)
+            else Entry(number(value, item.unit), OUTLIER if next(far) else "", sort=value)
             for value, item, far in zip(row, metrics, apart, strict=True)
         )
 

@@ -15,6 +15,9 @@ def standing_text(standing: Standing) -> str:
     where = (
         f"Mean rank of each method by acc over {', '.join(standing.presets)}; N = {found.benchmarks} benchmarks, never seeds."
     )
+    if standing.left_out:
+        why = "not in each of them, or with several variants of which none was selected"
+        where += f" Not ranked, since {why}: {', '.join(standing.left_out)}."
     p = f"Friedman: {found.p.reason}." if isinstance(found.p, Absent) else f"Friedman p = {found.p:.4g}."
     if isinstance(found.critical, Absent):
         return f"{where} {p} Nemenyi: {found.critical.reason}."

@@ -1,14 +1,14 @@
 """Writing the report of a study: tables for programs, a page for people."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contilab.disk.replace import replace
 from contilab.errors import EnvironmentFault, UsageError
-from contilab.report.comparison_table import FIELDS, comparison_rows
+from contilab.report.comparison_table import comparisons_csv
 from contilab.report.drawings import drawings
 from contilab.report.figures.svg import Drawing
 from contilab.report.latex import latex
@@ -16,7 +16,7 @@ from contilab.report.markdown import markdown
 from contilab.report.page import Page, page
 from contilab.report.page_html import page_html
 from contilab.report.parquet import results_parquet
-from contilab.report.rows import absent_csv, csv_of, results_csv, rows
+from contilab.report.rows import absent_csv, results_csv, rows
 from contilab.report.runs import RunReport, read_runs
 from contilab.report.selection import selected, selection_json
 from contilab.store.store import Store, open_store
@@ -82,16 +82,17 @@ def render(
     """Return the report of *study* as `write_report` writes it, the file to open last."""
     runs, made = report_of(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare)
     lacking = [name for name in NEEDED if find_spec(name) is None]
-    found: dict[str, list[Drawing]] = {} if lacking else drawings(made)
+    drawn: dict[str, list[Drawing]] = {} if lacking else drawings(made)
+    found = rows_of(made, runs)
     files = {
-        **tables(made, runs),
-        **({"results.parquet": typed} if (typed := results_parquet(rows_of(made, runs))) else {}),
-        **{f"figures/{item.key}.svg": item.svg.encode() for group in found.values() for item in group},
-        "report.md": markdown(made, found).encode(),
+        **_tables(made, runs, found),
+        **({"results.parquet": typed} if (typed := results_parquet(found)) else {}),
+        **{f"figures/{item.key}.svg": item.svg.encode() for group in drawn.values() for item in group},
+        "report.md": markdown(made, drawn).encode(),
     }
     for_papers = {"tables.tex": latex(made).encode()} if is_latex else {}
     if not lacking:
-        files["report.html"] = page_html(made, found, [*files, *for_papers]).encode()
+        files["report.html"] = page_html(made, drawn, [*files, *for_papers]).encode()
     files |= for_papers
     left_out = f"report.html and figures need {' and '.join(lacking)}: pip install 'contilab[report]'" if lacking else ""
     return Rendered(files, tuple(runs), made, left_out)
@@ -113,11 +114,14 @@ def report_of(
 
 def tables(made: Page, runs: Sequence[RunReport]) -> dict[str, bytes]:
     """Return the tables for programs: what was measured, why a value is absent, comparisons, and choices of variants."""
-    compared = [row for section in made.sections for row in comparison_rows(section.benchmark, section.families)]
+    return _tables(made, runs, rows_of(made, runs))
+
+
+def _tables(made: Page, runs: Sequence[RunReport], found: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
     return {
-        "results.csv": results_csv(rows_of(made, runs)),
+        "results.csv": results_csv(found),
         "absent.csv": absent_csv(runs),
-        "comparisons.csv": csv_of(FIELDS, compared),
+        "comparisons.csv": comparisons_csv([(section.benchmark, section.families) for section in made.sections]),
         "selection.json": selection_json((section.benchmark, section.choices) for section in made.sections),
     }
 

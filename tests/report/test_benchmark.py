@@ -12,7 +12,7 @@ from contilab.report.benchmark import benchmarks
 from contilab.report.figures.bars import bars
 from contilab.report.figures.curves import curves
 from contilab.report.figures.svg import styled
-from contilab.report.notices import notices, significance
+from contilab.report.notices import significance
 from contilab.report.numbers import number
 from contilab.report.runs import RunReport
 from contilab.report.summary import summarise
@@ -32,11 +32,6 @@ def one_task(scenario):
     """Return the record of one task."""
     facts = {"tasks": 1, "head_rows": 2, "task_rows": [[0, 1]], "test_samples": [10], "stages": 1}
     return Record(scenario=scenario, accuracy=[[0.5]], baseline=[0.5], accuracy_all_rows=[[0.5]], **facts)
-
-
-def trained_on(method, device):
-    """Return a run with a result that was trained on *device*."""
-    return runs_of(method, [0.5], record=one_task("class"), device=device)
 
 
 class TestArrangement:
@@ -91,22 +86,6 @@ class TestClaims:
         runs = [*runs_of("a", [0.5] * 8), *runs_of("b", [0.5] * 5 + [Absent("the run diverged in task 1 at step 2")])]
 
         assert "over 5 seeds" in significance(benchmarks(runs)[0])
-
-
-class TestNotices:
-    """Mixtures are named once, where they are."""
-
-    def test_cells_of_one_table_that_differ(self):
-        """Cells that are uniform in themselves but not alike are named for the table."""
-        runs = [run for name, device in (("a", "cpu"), ("b", "cuda:0")) for run in trained_on(name, device)]
-
-        assert [notice.items for notice in notices(runs, benchmarks(runs))] == [("p: device cpu and cuda",)]
-
-    def test_two_devices_of_a_kind_are_no_mixture(self):
-        """Which of several devices trained a run is no difference."""
-        runs = [run for name, device in (("a", "cuda:0"), ("b", "cuda:1")) for run in trained_on(name, device)]
-
-        assert notices(runs, benchmarks(runs)) == []
 
 
 class TestNumbers:

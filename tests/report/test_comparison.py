@@ -171,7 +171,7 @@ class TestSelection:
         none = Absent("no validation samples were held out of training")
         choice = self.grid((1, [0.9], [none]), (10, [0.5], [none]))
 
-        assert (choice.chosen, choice.reason) == (None, f"nothing was chosen: {none.reason}")
+        assert (choice.chosen, choice.reason) == (None, f"all 2 variants are shown; none was selected ({none.reason})")
         assert len(choice.candidates) == 2
         assert selected([choice]) == {}
 
@@ -187,6 +187,7 @@ class TestSelection:
         found = choices(benchmark, {"memory.total"})
 
         assert [choice.chosen.label for choice in found] == ["er total=1 lr=0.2", "er total=2 lr=0.2"]
+        assert [choice.title for choice in found] == ["Selection of er total=1", "Selection of er total=2"]
 
     def test_factors_are_read_from_manifest_and_command_line(self):
         """Dotted keys of the matrix, quoted or not, and those of the command line; preset, method and seed are none."""

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from contilab.metrics.contract import Absent
-from contilab.report.statistics.effect import Effect, effect, outliers
+from contilab.report.statistics.effect import Effect, effect
 from contilab.report.statistics.family import holm
 from contilab.report.statistics.interval import COVERAGE, GENERATOR, RESAMPLES, bootstrap_interval, coverage, t_interval
 from contilab.report.statistics.paired import DRAWS, EXACT_SEEDS, mid_ranks, minimum_p, seeds_needed, sign_flip, wilcoxon
@@ -276,8 +276,3 @@ class TestEffect:
         """Without a standard deviation there is no standardised effect."""
         assert effect([0.2, 0.2]).standardised == Absent("the standard deviation is 0")
         assert effect([0.2]).standardised == Absent("one seed has no spread")
-
-    def test_outliers(self):
-        """One seed far from the others is flagged; of four values none is, and equal values are not."""
-        assert outliers([0.8, 0.81, 0.79, 0.8, 0.2]) == [False] * 4 + [True]
-        assert outliers([0.8, 0.8, 0.8, 0.2]) == outliers([0.8] * 4)

@@ -32,11 +32,16 @@ def sweep(key: str, choices: Sequence[Choice]) -> Drawing | None:
         else:
             axes.set_axis_off()
     grid[0].legend(loc="best")
-    caption = (
-        "Mean accuracy at each point of the grid, with 95 % t intervals over seeds. The dotted line marks what was chosen on "
-        "validation samples; test accuracy is shown, not used."
-    )
-    return draw(key, caption, _words(grids), figure)
+    return draw(key, _caption(grids), _words(grids), figure)
+
+
+def _caption(grids: Sequence[Choice]) -> str:
+    chosen = [grid.chosen is not None for grid in grids]
+    line = "The dotted line marks what was chosen on validation samples; test accuracy is shown, not used."
+    parts = ["Mean accuracy at each point of the grid, with 95 % t intervals over seeds.", line if any(chosen) else ""]
+    if not all(chosen):
+        parts.append("Where no line stands, all variants are shown; none was selected.")
+    return " ".join(filter(None, parts))
 
 
 def _panel(axes: "Axes", choice: Choice) -> None:
@@ -53,7 +58,7 @@ def _panel(axes: "Axes", choice: Choice) -> None:
         axes.axvline(chosen, color=INK, linewidth=0.9, linestyle=":")
     axes.set_xticks(range(len(choice.points)), [_label(point) for point in choice.points])
     axes.set_xlim(-0.4, len(choice.points) - 0.6)
-    axes.set_title(choice.method, loc="left")
+    axes.set_title(choice.name, loc="left")
     axes.set_xlabel(", ".join(key.rpartition(".")[2] for key in choice.points[0].settings))
     axes.grid(visible=True, axis="y")
     axes.set_axisbelow(True)
@@ -70,7 +75,9 @@ def _label(point: Point) -> str:
 def _words(grids: Sequence[Choice]) -> str:
     parts = []
     for choice in grids:
-        scores = (f"{_label(p)}: {'none' if p.score.mean is None else f'{p.score.mean:.3f}'}" for p in choice.points)
-        chosen = f", chosen {choice.chosen.label}" if choice.chosen else ", none chosen"
-        parts.append(f"{choice.method}, {'; '.join(scores)}{chosen}")
-    return f"Line charts of the validation accuracy over each grid. {'. '.join(parts)}."
+        name = CRITERION if choice.chosen else "acc"
+        means = ((_label(point), point.variant.summary(name).mean) for point in choice.points)
+        scores = "; ".join(f"{label}: {'none' if mean is None else f'{mean:.3f}'}" for label, mean in means)
+        chosen = f"chosen {choice.chosen.label}" if choice.chosen else "none selected"
+        parts.append(f"{choice.name} by {name}, {scores}, {chosen}")
+    return f"Line charts of the accuracy over each grid. {'. '.join(parts)}."

@@ -1,14 +1,11 @@
-"""How large a difference is, and which seeds stand apart."""
+"""How large a difference is."""
 
 from collections.abc import Sequence
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.statistics.paired import TIE
-
-FAR = 3.5  # modified z-score from which a value is an outlier (Iglewicz & Hoaglin 1993)
-FEWEST = 5  # of fewer values none is told from the others; chosen
 
 
 class Effect(NamedTuple):
@@ -32,19 +29,6 @@ def effect(differences: Sequence[float], *, higher_is_better: bool = True) -> Ef
     gains = [value if higher_is_better else -value for value in differences]
     won, lost = sum(gain > TIE for gain in gains), sum(gain < -TIE for gain in gains)
     return Effect(fmean(differences), _standardised(differences), won, len(gains) - won - lost, lost)
-
-
-def outliers(values: Sequence[float]) -> list[bool]:
-    """Return which values stand apart: 0.6745 abs(x - median) / MAD > 3.5. They are flagged, never dropped.
-
-    >>> outliers([0.80, 0.81, 0.79, 0.80, 0.20])
-    [False, False, False, False, True]
-    """
-    if len(values) < FEWEST:
-        return [False] * len(values)
-    middle = median(values)
-    deviation = median(abs(value - middle) for value in values)
-    return [0.6745 * abs(value - middle) > FAR * max(deviation, TIE) for value in values]
 
 
 def _standardised(differences: Sequence[float]) -> Value:
