@@ -2,6 +2,7 @@
 
 So nothing can be written outside; an archive that tries (names that lead out, links, devices) is refused all the same, with
 all that is in it, and so is one that unpacks to more than a limit, which is counted while it is unpacked and not believed.
+What unpacks to more than it says takes no memory for that either.
 """
 
 import bz2
@@ -14,12 +15,18 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple, Self, cast
 
 from contilab.errors import DataError
 
 MOST_MEMBERS = 1_000_000  # chosen: TinyImageNet has 120,609
+MOST_TEXT = 2**20  # bytes of a long name or of attributes in a tar, which tarfile reads at once; chosen
+PIECE = 2**20  # bytes that are unpacked at a time
 BLOCK = 512  # bytes; of tar
+TEXTS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others zipfile unpacks all that it has read at once
 HINT = "get the archive from where it is published, or unpack it yourself and import the folder"
 FAILURES = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, OverflowError, MemoryError,
@@ -39,20 +46,19 @@ class Member(NamedTuple):
     content: bytes
 
 
-def members(path: Path, wanted: Wanted, *, limit: int) -> Iterator[Member]:
+def members(path: Path, wanted: Wanted, *, limit: int, each: int | None = None) -> Iterator[Member]:
     """Yield the files in the folder or archive *path* whose names are *wanted*; of a folder in the order of names.
 
-    *limit*: bytes that all files of an archive may unpack to, and that a file of a folder may have. DataError, with file and
-    reason, if it cannot be read, is damaged or cut, exceeds the limit, or tries to lead out.
+    *limit*: bytes that all files of an archive may unpack to. *each*: bytes that a wanted file may have, *limit* if not given.
+    DataError, with file and reason, if it cannot be read, is damaged or cut, exceeds a limit, or tries to lead out.
     """
+    most = limit if each is None else each
     try:
         if path.is_dir():
-            yield from _of_folder(path, wanted, limit)
+            yield from _of_folder(path, wanted, most)
             return
         with path.open("rb") as file:
-            start = file.read(BLOCK)
-            file.seek(0)
-            yield from _of_archive(path, file, start, wanted, limit)
+            yield from _of_archive(path, file, wanted, limit, most)
     except DataError:
         raise
     except OSError as error:  # that of a damaged gzip stream has no number
@@ -61,7 +67,7 @@ def members(path: Path, wanted: Wanted, *, limit: int) -> Iterator[Member]:
         raise _refusal(path, f"the archive is damaged or cut: {str(error) or type(error).__name__}") from error
 
 
-def _of_folder(folder: Path, wanted: Wanted, limit: int) -> Iterator[Member]:
+def _of_folder(folder: Path, wanted: Wanted, most: int) -> Iterator[Member]:
     for base, folders, files in os.walk(folder, onerror=_raise):
         folders.sort()
         for file in sorted(files):
@@ -70,19 +76,21 @@ def _of_folder(folder: Path, wanted: Wanted, limit: int) -> Iterator[Member]:
             if not wanted(name) or not path.is_file():
                 continue
             with path.open("rb") as opened:
-                content = opened.read(limit + 1)
-            if len(content) > limit:
-                raise DataError(str(path), f"the file is too large: expected at most {limit:,} bytes, found more", hint=HINT)
+                content = opened.read(most + 1)
+            if len(content) > most:
+                raise _large(str(path), most)
             yield Member(str(path), name, content)
 
 
-def _of_archive(path: Path, file: IO[bytes], start: bytes, wanted: Wanted, limit: int) -> Iterator[Member]:
+def _of_archive(path: Path, file: IO[bytes], wanted: Wanted, limit: int, most: int) -> Iterator[Member]:
+    start = file.read(BLOCK)
+    file.seek(0)
     if start.startswith(b"PK"):
-        yield from _of_zip(path, file, wanted, limit)
+        yield from _of_zip(path, file, wanted, limit, most)
         return
     if not start.startswith((GZIP, XZ, BZIP2)) and start[257:262] != b"ustar":
         raise _refusal(path, f"is no archive: expected tar (also with gz, xz or bz2) or zip, found {_seen(start)}")
-    yield from _of_tar(path, _Counted(path, _unpacked(file, start), limit), wanted, limit)
+    yield from _of_tar(path, _Counted(path, _unpacked(file, start), limit), wanted, limit, most)
 
 
 def _unpacked(file: IO[bytes], start: bytes) -> IO[bytes]:
@@ -110,9 +118,23 @@ class _Counted:
         return data
 
 
-def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int) -> Iterator[Member]:
+class _Header(tarfile.TarInfo):
+    """A header of a tar, refused if tarfile would go on to read it whole from blocks that nobody has counted."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """Return the header in *buf*; ValueError if it is refused."""
+        made = super().frombuf(buf, encoding, errors)
+        if made.type in TEXTS and made.size > MOST_TEXT:
+            raise ValueError(f"a name or attribute in it has {made.size:,} bytes, expected at most {MOST_TEXT:,}")
+        if made.type == tarfile.GNUTYPE_SPARSE:
+            raise ValueError(f'"{made.name[:80]}" is a sparse file: expected files and folders only')
+        return made
+
+
+def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int, most: int) -> Iterator[Member]:
     left = limit
-    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:  # all it needs is `read`
+    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", tarinfo=_Header) as tar:  # all it needs is `read`
         for count, member in enumerate(tar):
             _check_name(path, member.name)
             if not (member.isreg() or member.isdir()) or member.issparse():
@@ -121,6 +143,8 @@ def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int) -> Iterato
             if left < 0 or count >= MOST_MEMBERS:
                 raise _bomb(path, limit)
             if member.isreg() and wanted(member.name):
+                if member.size > most:
+                    raise _large(f"{path}, {member.name}", most)
                 file = tar.extractfile(member)
                 content = file.read() if file else b""
                 if len(content) != member.size:
@@ -134,7 +158,7 @@ def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int) -> Iterato
             raise ValueError("it has no end mark")
 
 
-def _of_zip(path: Path, file: IO[bytes], wanted: Wanted, limit: int) -> Iterator[Member]:
+def _of_zip(path: Path, file: IO[bytes], wanted: Wanted, limit: int, most: int) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         for entry in entries:
@@ -142,12 +166,34 @@ def _of_zip(path: Path, file: IO[bytes], wanted: Wanted, limit: int) -> Iterator
             mode = entry.external_attr >> 16
             if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _refusal(path, f'"{entry.filename[:80]}" is a link or device: expected files and folders only')
+            if problem := _packing(entry):
+                raise _refusal(path, problem)
         if sum(entry.file_size for entry in entries) > limit or len(entries) > MOST_MEMBERS:
             raise _bomb(path, limit)
         for entry in entries:
             if not entry.is_dir() and wanted(entry.filename):
-                with archive.open(entry) as opened:  # reads no more than the size that was counted, and checks the sum
-                    yield Member(f"{path}, {entry.filename}", entry.filename, opened.read())
+                if entry.file_size > most:
+                    raise _large(f"{path}, {entry.filename}", most)
+                yield Member(f"{path}, {entry.filename}", entry.filename, content_of(archive, entry))
+
+
+def content_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return the content of *entry* in *archive*, unpacked no further than to the size that it says; its sum is checked.
+
+    Raises ValueError if it is packed in a way that does not allow that, and what zipfile raises for damage.
+    """
+    if problem := _packing(entry):
+        raise ValueError(problem)
+    with archive.open(entry) as opened:
+        # In pieces: asked for all, zipfile would unpack up to 2 GiB, and then cut them to the size that is said.
+        return b"".join(iter(lambda: opened.read(PIECE), b""))
+
+
+def _packing(entry: zipfile.ZipInfo) -> str:
+    """Return what is wrong with how *entry* is packed, or nothing."""
+    if entry.compress_type in PACKINGS:
+        return ""
+    return f'"{entry.filename[:80]}" is packed by method {entry.compress_type} of zip, expected 0 or 8'
 
 
 def _check_name(path: Path, name: str) -> None:
@@ -170,6 +216,10 @@ def _seen(start: bytes) -> str:
 
 def _bomb(path: Path, limit: int) -> DataError:
     return _refusal(path, f"the archive unpacks to more than expected: at most {limit:,} bytes")
+
+
+def _large(place: str, most: int) -> DataError:
+    return DataError(place, f"the file is too large: expected at most {most:,} bytes, found more", hint=HINT)
 
 
 def _refusal(path: Path, problem: str) -> DataError:

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from contilab.data import labels
+from contilab.data.archive import content_of
 from contilab.data.contract import Dataset
 from contilab.errors import DataError
 
@@ -60,7 +61,7 @@ def _npz(path: Path) -> Arrays:
         if sum(entry.file_size for entry in entries.values()) > LIMIT_BYTES:
             raise ValueError(f"it unpacks to more than {LIMIT_BYTES:,} bytes")
         wanted = {name: entry for name, entry in entries.items() if name in (*NAMES, *ALIASES)}
-        return {name: _npy(archive.read(entry), name) for name, entry in wanted.items()}
+        return {name: _npy(content_of(archive, entry), name) for name, entry in wanted.items()}
 
 
 def _npy(content: bytes, name: str) -> NDArray[np.generic]:

@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contilab.data.archive import members
+from contilab.data.archive import PIECE, members
 from contilab.errors import DataError
 
 FILES = {"set/a": b"first", "set/deep/b": bytes(range(256)) * 9, "set/c.txt": b""}
@@ -52,6 +53,29 @@ def entry(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return info
 
 
+def said(content: bytes, size: int) -> bytes:
+    """Return the zip *content* of one file, saying that this file has *size* bytes."""
+    header, entry = content.index(b"PK\3\4") + 22, content.index(b"PK\1\2") + 24
+    named = bytearray(content)
+    named[header : header + 4] = named[entry : entry + 4] = size.to_bytes(4, "little")
+    return bytes(named)
+
+
+def packed_by(method: int) -> bytes:
+    """Return a zip whose file is packed by *method*."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("x", b"short")
+    return out.getvalue()
+
+
+def long_text(kind: bytes, size: int) -> bytes:
+    """Return a tar whose first header announces *size* bytes of a name or of attributes."""
+    info = entry("x", kind)
+    info.size = size
+    return info.tobuf() + bytes(1024)
+
+
 def everything(path: Path, limit: int = LIMIT) -> dict[str, bytes]:
     """Return all files in *path*."""
     return {member.name: member.content for member in members(path, lambda _: True, limit=limit)}
@@ -81,6 +105,11 @@ HOSTILE = {
     "zip bomb": (zip_of({"x": bytes(LIMIT + 1)}), "unpacks to more than expected: at most 10,000 bytes"),
     "tar bomb": (tar_of({"x": bytes(LIMIT + 1)}), "unpacks to more than expected"),
     "gz bomb": (gzip.compress(tar_of({"x": bytes(4_000_000)})), "unpacks to more than expected"),
+    "zip of bzip2": (packed_by(zipfile.ZIP_BZIP2), '"x" is packed by method 12 of zip, expected 0 or 8'),
+    "zip of lzma": (packed_by(zipfile.ZIP_LZMA), '"x" is packed by method 14 of zip, expected 0 or 8'),
+    "long name": (long_text(tarfile.GNUTYPE_LONGNAME, 2**20 + 1), "has 1,048,577 bytes, expected at most 1,048,576"),
+    "long attributes": (long_text(tarfile.XHDTYPE, 2**32), "has 4,294,967,296 bytes, expected at most 1,048,576"),
+    "sparse file": (tar_of({}, entry("x", tarfile.GNUTYPE_SPARSE)), '"x" is a sparse file'),
 }
 DAMAGED = {
     "empty": (b"", "is no archive: expected tar (also with gz, xz or bz2) or zip, found an empty file"),
@@ -171,6 +200,32 @@ class TestRefusals:
 
         with pytest.raises(DataError, match="unpacks to more than expected"):
             everything(path)
+
+    def test_a_file_of_a_zip_unpacks_no_further_than_it_says(self, tmp_path: Path) -> None:
+        """A file that says it has 100 bytes, and would unpack to 32 MB, never takes them: a piece or two of it at most."""
+        path = tmp_path / "download"
+        path.write_bytes(said(zip_of({"x": bytes(32_000_000)}), 100))
+        tracemalloc.start()
+        try:
+            with pytest.raises(DataError, match="Bad CRC-32"):
+                everything(path)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+        assert peak < 4 * PIECE
+
+    @pytest.mark.parametrize("make", [tar_of, zip_of])
+    def test_one_file_may_have_a_limit_of_its_own(self, tmp_path: Path, make: Callable[[dict[str, bytes]], bytes]) -> None:
+        """A wanted file above it is refused by its name, before it is read from an archive; files not wanted do not count."""
+        (tmp_path / "x").write_bytes(bytes(51))
+        (tmp_path / "download").write_bytes(make({"unwanted": bytes(60), "x": bytes(51)}))
+
+        for path, place in ((tmp_path, tmp_path / "x"), (tmp_path / "download", f"{tmp_path / 'download'}, x")):
+            assert len(list(members(path, "x".__eq__, limit=LIMIT, each=51))) == 1
+            with pytest.raises(DataError, match="too large: expected at most 50 bytes, found more") as caught:
+                list(members(path, "x".__eq__, limit=LIMIT, each=50))
+            assert caught.value.faults[0].place == str(place)
 
     def test_ten_gigabytes_of_zeros_are_not_unpacked(self, tmp_path: Path) -> None:
         """An archive that says it holds 10 GB is refused at its header; what follows is not needed to tell."""

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contilab.data.arrays import read_arrays
+from contilab.data.digest import digest_of
 from contilab.errors import DataError
 
 ARRAYS: dict[str, np.ndarray] = {
@@ -91,10 +92,11 @@ class TestReadArrays:
 
     @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "int64", "uint64"])
     def test_label_types_make_no_difference(self, tmp_path: Path, kind: str) -> None:
-        """Labels of every integer type are the same labels."""
+        """Labels of every integer type are the same labels, so data of one digest, and runs of one address."""
         dataset = read_arrays(put(tmp_path, train_labels=ARRAYS["train_labels"].astype(kind)), "own")
 
         assert dataset.train_labels.tolist() == [0, 1, 2, 0, 1, 2]
+        assert digest_of(dataset) == digest_of(read_arrays(put(tmp_path), "own"))
 
 
 FLOATS = np.ones((6, 2))
@@ -146,6 +148,15 @@ class TestRefusals:
 
         with pytest.raises(DataError, match="is no data set"):
             read_arrays(tmp_path / f"own{end}", "own")
+
+    def test_packing_that_unpacks_at_once_is_refused(self, tmp_path: Path) -> None:
+        """An array packed so that its size cannot be watched while it is unpacked is refused by its name."""
+        path = put(tmp_path, test_labels=None)
+        with zipfile.ZipFile(path, "a", zipfile.ZIP_LZMA) as archive:
+            archive.writestr("test_labels.npy", b"")
+
+        with pytest.raises(DataError, match=r'"test_labels\.npy" is packed by method 14 of zip, expected 0 or 8'):
+            read_arrays(path, "own")
 
     @pytest.mark.parametrize("shape", ["(99999999999, 3, 2, 2)", "(-1,)", "(6,)", "(2, 9223372036854775807)"])
     def test_header_cannot_ask_for_more_than_there_is(self, tmp_path: Path, shape: str) -> None:
