@@ -14,7 +14,7 @@ import torch
 
 from contilab.data.archive import Member, members
 from contilab.data.contract import Dataset
-from contilab.data.pictures import ENDS, Picture, decode
+from contilab.data.pictures import ENDS, MOST_BYTES, Picture, decode
 from contilab.errors import DataError
 
 TRAIN = "train"
@@ -43,15 +43,19 @@ def read_folders(path: Path, name: str, *, size: int | None = None, tests: Seque
     """Return the data set *name* in the folder or archive *path*; pictures become *size* x *size* pixels if that is given.
 
     *tests*: the folders that may hold test data, the first that has class folders. Raises DataError if there are no pictures,
-    if one cannot be read, if they differ in size, or if the classes of training and test data differ.
+    if one cannot be read or has the place of another, if they differ in size, or if the classes of training and test data
+    differ.
     """
     found: dict[Key, Picture] = {}
     classes_of: dict[str, str] = {}
-    for member in members(path, _is_wanted, limit=LIMIT_BYTES):
+    for member in members(path, _is_wanted, limit=LIMIT_BYTES, each=MOST_BYTES):
         parts = PurePosixPath(member.name).parts
         if parts[-1] == ANNOTATIONS:
             classes_of |= _annotations(member)
         elif key := _key(parts):
+            if key in found:
+                problem = f'there are two pictures "{"/".join(filter(None, key))}", of which one would be lost'
+                raise DataError(member.place, problem, hint="import each data set by itself")
             found[key] = decode(member.content, member.place, size=size)
     parts_of = _sorted_out(path, _annotated(found, classes_of), tests)
     return _dataset(path, name, parts_of)

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import warnings
 import zlib
 from typing import Any
 
@@ -13,6 +14,8 @@ from contilab.errors import DataError, RefusedStart
 ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")  # others are read by code that few people test
 MOST_PIXELS = 4096 * 4096  # of one picture; chosen: data sets of pictures are far smaller, bombs are larger
+MOST_BYTES = 4 * MOST_PIXELS + 2**20  # of its file: four bytes for each pixel
+TILES = 322, 323  # tags of TIFF: width and height of what its reader unpacks at once
 INSTALL = "pip install 'contilab[images]' brings Pillow, which reads pictures"
 FAILURES = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, MemoryError,
             NotImplementedError, AttributeError, RuntimeError, struct.error, zlib.error)  # fmt: skip
@@ -30,14 +33,13 @@ class Picture:
 def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
     """Return the picture in *content*, made *size* x *size* pixels if that is given (bilinear, from the whole picture).
 
-    Raises DataError, naming *place*, if it is none, is cut or too large, and RefusedStart if Pillow is not installed.
+    What the reader warns of is the file's affair: it is read or refused. Raises DataError, naming *place*, if it is none, is
+    cut or too large, or has values of more than 8 bits, and RefusedStart if Pillow is not installed.
     """
     image_module = _pillow(place)
     try:
-        with image_module.open(io.BytesIO(content), formats=FORMATS) as image:
-            width, height = image.size
-            if not 0 < width * height <= MOST_PIXELS:
-                raise ValueError(f"it has {width} x {height} pixels, expected at most {MOST_PIXELS:,}")
+        with warnings.catch_warnings(action="ignore"), image_module.open(io.BytesIO(content), formats=FORMATS) as image:
+            _check(image)
             is_grey = image.mode in ("1", "L")
             image = image.convert("RGB")  # noqa: PLW2901 - the file is closed by its own name
             if size is not None and image.size != (size, size):
@@ -49,6 +51,16 @@ def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
         reason = f"it is none of {', '.join(FORMATS)}" if is_foreign else str(error) or type(error).__name__
         raise DataError(place, f"is no picture that can be read: {reason}", hint=hint) from error
     return Picture(np.ascontiguousarray(pixels), is_grey=is_grey)
+
+
+def _check(image: Any) -> None:
+    """Raise ValueError for an opened *image* that would take too much memory, or lose values when it becomes 8-bit."""
+    tile = [image.tag_v2.get(tag, 1) for tag in TILES] if image.format == "TIFF" else [1, 1]
+    for width, height in (image.size, tile):
+        if not (isinstance(width, int) and isinstance(height, int) and 0 < width * height <= MOST_PIXELS):
+            raise ValueError(f"it has {str(width)[:20]} x {str(height)[:20]} pixels, expected at most {MOST_PIXELS:,}")
+    if image.mode.startswith(("I", "F")):
+        raise ValueError(f'its values have 16 or 32 bits (mode "{image.mode}"), expected 8')
 
 
 def _pillow(place: str) -> Any:

@@ -2,7 +2,9 @@
 
 import io
 import shutil
+import struct
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,25 @@ def put(folder: Path, files: dict[str, bytes]) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
+
+
+def claimed(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
+    """Return a PNG of three pixels, red to blue, that says it has *width* x *height*, with *chunks* before its pixels."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(b"\0" + bytes([255, 0, 0, 0, 255, 0, 0, 0, 255]))
+    parts = ((b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b""))
+    sums = (zlib.crc32(kind + content) for kind, content in parts)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+        for (kind, content), checksum in zip(parts, sums, strict=True)
+    )
+
+
+def tiled(width: int, height: int) -> bytes:
+    """Return a grey TIFF of 4 x 3 pixels that says its one tile, packed by LZW, has *width* x *height*."""
+    tags = {256: 4, 257: 3, 258: 8, 259: 5, 262: 1, 277: 1, 322: width, 323: height, 324: 8, 325: 8}
+    rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return b"II*\0" + struct.pack("<I", 16) + bytes(8) + struct.pack("<H", len(tags)) + rows + bytes(4)
 
 
 TWO = {
@@ -135,16 +156,58 @@ class TestFolders:
 
         assert "train/CLASS" in caught.value.faults[0].hint
 
-    @pytest.mark.parametrize("content", [b"", b"<html>404</html>", picture(1)[:50], picture(1)[:30], b"P6 99999 99999 255\n"])
-    def test_damaged_pictures_are_refused(self, tmp_path: Path, content: bytes) -> None:
-        """Empty, cut, foreign and enormous pictures are refused by their path."""
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            pytest.param(b"", "it is none of PNG, JPEG", id="empty"),
+            pytest.param(b"<html>404</html>", "it is none of PNG, JPEG", id="page"),
+            pytest.param(picture(1)[:50], "", id="cut"),
+            pytest.param(picture(1)[:30], "", id="header cut"),
+            pytest.param(b"P6 99999 99999 255\n", "bomb", id="10 billion pixels"),
+            pytest.param(claimed(10_000, 10_000), "it has 10000 x 10000 pixels, expected at most 16,777,216", id="100 million"),
+            pytest.param(claimed(4097, 4096), "it has 4097 x 4096 pixels", id="a column too many"),
+            pytest.param(tiled(65_536, 32_768), "it has 65536 x 32768 pixels", id="tiles larger than the picture"),
+            pytest.param(b"P5 4 3 65535\n" + bytes(24), "its values have 16 or 32 bits", id="16 bits"),
+        ],
+    )
+    def test_damaged_pictures_are_refused(self, tmp_path: Path, content: bytes, reason: str) -> None:
+        """Empty, cut, foreign and enormous pictures are refused by their path, and so are values that 8 bits cannot hold."""
         path = put(tmp_path, {**TWO, "train/cat/z.png": content})
 
         with pytest.raises(DataError, match="is no picture that can be read") as caught:
             read_folders(path, "x")
 
         assert caught.value.faults[0].place == str(path / "train/cat/z.png")
+        assert reason in caught.value.faults[0].problem
         assert "object at 0x" not in caught.value.faults[0].problem
+
+    def test_what_the_reader_warns_of_is_no_error(self, tmp_path: Path) -> None:
+        """A picture that Pillow reads with a warning is read without one, also where warnings are errors as in these tests."""
+        odd = claimed(3, 1, (b"acTL", bytes(8)))  # an animation of no pictures
+
+        read = read_folders(put(tmp_path, {"train/a/x.png": odd, "test/a/x.png": odd}), "x")
+
+        assert read.dataset.train_inputs[0].tolist() == [[[255, 0, 0]], [[0, 255, 0]], [[0, 0, 255]]]
+
+    @pytest.mark.parametrize("prefixes", [("one/train", "two/train"), ("one", "two")])
+    def test_two_sets_in_one_folder_are_refused(self, tmp_path: Path, prefixes: tuple[str, str]) -> None:
+        """Where a picture would take the place of another the second one is named; none is lost without a word."""
+        path = put(tmp_path, {f"{prefix}/cat/z.png": picture(1) for prefix in prefixes})
+
+        with pytest.raises(DataError, match=r'there are two pictures "(train/)?cat/z\.png"') as caught:
+            read_folders(path, "x")
+
+        assert caught.value.faults[0].place == str(path / prefixes[1] / "cat/z.png")
+
+    def test_a_file_too_large_for_a_picture_is_not_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A picture's file is refused above what the pixels of the largest one take, in a zip as in a folder."""
+        monkeypatch.setattr("contilab.data.class_folders.MOST_BYTES", 500)
+        files = {**TWO, "train/cat/z.png": picture(1) + bytes(500)}
+        path = put(tmp_path, files | {"x.zip": zipped(files)})
+
+        for place in (path, path / "x.zip"):
+            with pytest.raises(DataError, match=r"z\.png: the file is too large: expected at most 500 bytes"):
+                read_folders(place, "x")
 
     def test_without_pillow_the_extra_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Where Pillow is not installed the message says how it is had."""
@@ -160,7 +223,6 @@ class TestFolders:
         st.sampled_from(["PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF"]),
         st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=5),
     )
-    @pytest.mark.filterwarnings("ignore")  # of Pillow, about the damage
     def test_any_damage_ends_in_our_error_or_in_a_picture(
         self, tmp_path_factory: pytest.TempPathFactory, kind: str, changes: list[tuple[int, bytes]]
     ) -> None:
