@@ -72,17 +72,18 @@ def verify() -> None:
     """Compute the digests of all cached data again; exit code 4 if one differs."""
     from contilab.cli.main import tell
     from contilab.data.cache import open_cache
+    from contilab.data.published import IMAGE_SETS
     from contilab.errors import DataError, Fault
 
     cache = open_cache(os.environ)
+    kept = [(named.shown, named.digest) for name in cache.names() if (named := cache.named(name))]
+    known = {images.digest: images.name for images in IMAGE_SETS}  # which runners keep by their digest alone
+    unnamed = sorted(set(cache.digests()) - {digest for _, digest in kept})
     faults: list[Fault] = []
-    for name in cache.names():
-        named = cache.named(name)
-        if named is None:
-            continue
+    for shown, digest in (*kept, *((known.get(digest, "no name"), digest) for digest in unnamed)):
         try:
-            cache.load(named.digest, named.shown)
-            typer.echo(f"{named.shown}: {named.digest} is what is kept")
+            cache.load(digest, shown)
+            typer.echo(f"{shown}: {digest} is what is kept")
         except DataError as error:
             faults += error.faults
     tell(*faults)

@@ -28,6 +28,7 @@ from contilab.disk.sync import make_dir, sync_dir
 from contilab.errors import DataError
 
 SCHEME = "contilab.cache/1"
+END = ".safetensors"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")  # of an imported data set
 HINT = "remove that file and import the data again: contilab data import NAME PATH"
 WRITABLE = "CONTILAB_CACHE names the folder of the cache"
@@ -72,7 +73,7 @@ class Cache:
 
     def path(self, digest: str) -> Path:
         """Return where the data set *digest* is, or would be."""
-        return self.folder / f"{digest}.safetensors"
+        return self.folder / f"{digest}{END}"
 
     def has(self, digest: str) -> bool:
         """Return whether the data set *digest* is there."""
@@ -91,6 +92,10 @@ class Cache:
     def names(self) -> tuple[str, ...]:
         """Return the names of what was imported, sorted."""
         return tuple(name.removesuffix(".json") for name in names(self.folder / "names") if name.endswith(".json"))
+
+    def digests(self) -> tuple[str, ...]:
+        """Return the digests of all data sets that are kept, by whatever name or none, sorted."""
+        return tuple(name.removesuffix(END) for name in names(self.folder) if name.endswith(END))
 
     def shape(self, digest: str) -> Shape:
         """Return the shape of the data set *digest*; DataError if it is not there or damaged."""

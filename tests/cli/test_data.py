@@ -124,11 +124,15 @@ class TestData:
         assert "the content is not the published one of cifar10" in err
         assert 'benchmark.data = "jpeg"' in named
 
-    def test_verify_finds_a_flipped_byte(self, cli, arrays, tmp_path):
-        """What is kept is verified; one flipped byte is found, named, and exit code 4."""
+    @pytest.mark.parametrize("is_named", [True, False])
+    def test_verify_finds_a_flipped_byte(self, cli, arrays, tmp_path, is_named):
+        """What is kept is verified, by a name or without; one flipped byte is found, named, and exit code 4."""
         cli("data", "import", "mine", arrays)
         good = cli("data", "verify")
         (path,) = (tmp_path / "cache" / "data").glob("*.safetensors")
+        if not is_named:  # as runners keep what they found by themselves
+            (tmp_path / "cache" / "data" / "names" / "mine.json").unlink()
+            assert cli("data", "verify")[:2] == (0, good[1].replace("mine", "no name"))
         content = path.read_bytes()
         path.write_bytes(content[:-1] + b"\x07")
 
