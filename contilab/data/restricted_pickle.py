@@ -106,6 +106,8 @@ def _inspect(content: bytes) -> None:
 
 
 def _text(key: object) -> str:
+    if isinstance(key, _Call) and key.name == "encode":  # bytes, as Python 3 writes them in the older protocols
+        key = _bytes(key)
     if isinstance(key, bytes):
         return key.decode("utf-8")
     if not isinstance(key, str):
