@@ -5,13 +5,16 @@ import hashlib
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contilab.data.digest import digest_of
 from contilab.data.folders import locate
-from contilab.data.idx_file import SLACK_BYTES, KnownFile
+from contilab.data.idx_file import SLACK_BYTES, KnownFile, read
 from contilab.data.image_set import ImageSet, read_dataset
 from contilab.errors import DataError
 
@@ -161,6 +164,30 @@ class TestReadDataset:
 
         with pytest.raises(DataError, match="cannot be read: Is a directory"):
             read_dataset(tiny, paths)
+
+    @settings(max_examples=100)
+    @given(
+        st.booleans(),
+        st.booleans(),
+        st.lists(st.tuples(st.integers(0, 99), st.binary(min_size=1, max_size=5)), max_size=4),
+        st.integers(0, 99),
+    )
+    def test_any_damage_ends_in_our_error_or_in_an_array(
+        self, tmp_path_factory: pytest.TempPathFactory, is_named: bool, is_packed: bool, changes: list[Any], keep: int
+    ) -> None:
+        """However a raw or packed file is changed and cut, whatever its name says, it is refused or read whole."""
+        data = bytearray(PACKED if is_packed else RAW)
+        for place, values in changes:
+            data[place % len(data) : place % len(data) + len(values)] = values
+        path = tmp_path_factory.getbasetemp() / ("fuzzed.gz" if is_named else "fuzzed")
+        path.write_bytes(bytes(data[: keep or None]))
+
+        try:
+            file = read(path, KnownFile(LABELS, len(RAW), hashlib.sha256(RAW).hexdigest()))
+        except DataError as error:
+            assert error.faults[0].place == str(path)  # noqa: PT017
+        else:
+            assert len(file.content) == 4 + 4 * file.array.ndim + file.array.nbytes
 
 
 class TestLocate:

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,7 @@ FILES = {
     for name, value in (("train.bin", 7), ("test.bin", 9))
 }
 KNOWN = {name: BatchFile(name, 2, hashlib.sha256(content).hexdigest()) for name, content in FILES.items()}
+HOSTILE = gzip.compress(tarfile.TarInfo("../x").tobuf() + bytes(1024))
 IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
@@ -151,7 +153,16 @@ class TestImport:
         assert caught.value.faults[0].hint == "--as NAME keeps both"
 
     @pytest.mark.parametrize(
-        "files", [{}, {"train.bin": FILES["train.bin"]}, {**FILES, "test.bin": b"cut"}, {"page.html": b"<html>"}]
+        "files",
+        [
+            {},
+            {"train.bin": FILES["train.bin"]},
+            {**FILES, "test.bin": b"cut"},
+            {"page.html": b"<html>"},
+            {"small.tar.gz": b"<html>"},
+            {"small.tar.gz": HOSTILE},
+            {"small.tar.gz": HOSTILE[:-20]},
+        ],
     )
     def test_refusal_leaves_nothing(
         self, small: Path, environ: dict[str, str], tmp_path: Path, files: dict[str, bytes]
@@ -217,6 +228,30 @@ class TestImport:
         """A path that does not exist is said before anything else."""
         with pytest.raises(InputError, match="there is no such file or folder"):
             import_data("cifar10", tmp_path / "none", environ)
+
+
+PLACES = {  # what torchvision and Avalanche call the folders below the one they are given, and one of the files there
+    "mnist": (("MNIST/raw", "mnist/MNIST/raw"), "train-labels-idx1-ubyte"),
+    "fashion-mnist": (("FashionMNIST/raw", "fashionmnist/FashionMNIST/raw"), "t10k-images-idx3-ubyte.gz"),
+    "cifar10": (("cifar-10-batches-py", "cifar10/cifar-10-batches-py"), "data_batch_3"),
+    "cifar100": (("cifar-100-python", "cifar100/cifar-100-python"), "test"),
+    "tinyimagenet": (("tiny-imagenet-200", "tinyimagenet/tiny-imagenet-200"), "train/n1/images/n1_0.JPEG"),
+}
+
+
+class TestPlaces:
+    """Where others put the published sets."""
+
+    @pytest.mark.parametrize(("name", "place"), [(name, place) for name, (places, _) in PLACES.items() for place in places])
+    def test_folders_of_other_libraries_are_looked_into(self, tmp_path: Path, name: str, place: str) -> None:
+        """One file in the folder that torchvision or Avalanche makes is found, and refused as what is not all of the set."""
+        file = tmp_path / place / PLACES[name][1]
+        put(file.parent, {file.name: b""})
+
+        with pytest.raises(DataError) as caught:
+            importing.read_known(published.KNOWN[name], tmp_path)
+
+        assert caught.value.faults[0].place.startswith(str(tmp_path / place))
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from contilab.engine.choice.form import in_bf16
+from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.closing import end_of_task, examine
+from contilab.engine.environment import TABLE
 from contilab.engine.evaluate import not_at_all
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.loop import loop
@@ -18,6 +20,7 @@ from contilab.models import resnet18r
 from contilab.spec.sections import Eval, Memory, Train
 
 MODEL = ("resnet18r", {"norm": "batch"})
+AUTO = Asked("auto", "fp32", "off")
 METHODS = [
     *("er", "derpp", "agem", "ewc", "lwf"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("naive", "gem", "si", "icarl", "gdumb", "joint")),
@@ -80,6 +83,17 @@ class TestTraining:
 
         with pytest.raises(UsageError, match="stacked members"):
             batched(setup.learner)
+
+    @pytest.mark.parametrize("asked", [AUTO, Asked("batched", "fp32", "off"), Asked("batched", "bf16", "on")])
+    def test_the_refusal_is_recorded(self, make, stream, asked):
+        """Left to itself a group never gets it; asked for it, with or without compiling, one that can trains, and says why."""
+        runs = [run_of(make, seed) for seed in range(2)]
+        offer = offered(asked, make.setup(runs, stream).learner, "cpu", TABLE, method="naive", members=2)
+        reason, is_asked_for = offer.reason("execution", offer.rule), asked != AUTO
+
+        assert {form.execution for form in offer.forms} == {"loop", "vmap"}
+        assert ("batched cannot train this: batched: UsageError: engine.execution: batched needs" in reason) == is_asked_for
+        assert any("batched needs a model that takes stacked members" in warning for warning in offer.warnings) == is_asked_for
 
     def test_bf16(self, make, stream):
         """With products in bf16 the moments are still those of numbers in float32."""
