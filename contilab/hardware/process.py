@@ -4,7 +4,7 @@ import ctypes
 import os
 from collections.abc import Mapping
 
-from contilab.hardware.pages import HEAP_BYTES, use_large_pages
+from contilab.hardware.pages import HEAP_BYTES, SWITCH, use_large_pages
 from contilab.hardware.threads import wait_briefly
 
 # Parameters of glibc's mallopt(3), by the variables with which a user sets them.
@@ -17,13 +17,12 @@ KEPT = {
     ),  # chosen: what was never used, and a few steps' tensors
 }
 
-_has_large_pages = [False]
-
 
 def prepare() -> None:
     """Set this process up for training; the user's own variables win."""
     wait_briefly()
-    _has_large_pages[0] = keep_freed_memory() and use_large_pages()
+    if keep_freed_memory():
+        use_large_pages()
 
 
 def keep_freed_memory(environ: Mapping[str, str] = os.environ) -> bool:
@@ -45,5 +44,5 @@ def give_back_freed_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-        if _has_large_pages[0]:  # trimmed too
+        if SWITCH in os.environ:  # the heap had grown for them, and lost that now
             use_large_pages()
