@@ -11,10 +11,7 @@ from contilab.hardware.threads import wait_briefly
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 KEPT = {
     "MALLOC_MMAP_THRESHOLD_": (MMAP_THRESHOLD, 32 * 2**20),  # the most that it takes
-    "MALLOC_TRIM_THRESHOLD_": (
-        TRIM_THRESHOLD,
-        HEAP_BYTES + 256 * 2**20,
-    ),  # chosen: what was never used, and a few steps' tensors
+    "MALLOC_TRIM_THRESHOLD_": (TRIM_THRESHOLD, HEAP_BYTES + 256 * 2**20),  # what it grew by, and the tensors of a few steps
 }
 
 
