@@ -33,11 +33,23 @@ def _folded(texts: Sequence[Sequence[str]], right: Sequence[int], width: int) ->
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
+    whole = _whole(texts, width)
     for index in range(len(texts[0])):
-        table.add_column(justify="right" if index in right else "left", overflow="fold")
+        table.add_column(justify="right" if index in right else "left", overflow="fold", no_wrap=index in whole)
     for row in texts:
         table.add_row(*map(Text, row))
     console = Console(file=io.StringIO(), width=width, height=1, color_system=None)  # with no height it takes its own width
     with console.capture() as found:
         console.print(table)
     return [line.rstrip() for line in found.get().splitlines()]
+
+
+def _whole(texts: Sequence[Sequence[str]], width: int) -> set[int]:
+    """Return the columns of single words, such as names, that are not to be folded; none where the words leave no room."""
+    columns = list(zip(*texts, strict=True))
+    whole = {index for index, column in enumerate(columns) if all(len(text.split()) < 2 for text in column)}
+    least = [
+        max(len(word) for text in column for word in ([text] if index in whole else text.split() or [""]))
+        for index, column in enumerate(columns)
+    ]
+    return whole if sum(least) + 2 * (len(least) - 1) <= width else set()
