@@ -88,8 +88,9 @@ def train_group(
         entries, diaries = standing.memory.entries(), standing.diaries
         landscapes = [None if diary.diverged else diary.landscape for diary in diaries]
         measure_end(setup, standing.members, entries, landscapes, partial(heed, watch, partial(keeper.keep, standing)))
-        parts = zip(setup.runs, standing.members, entries, diaries, strict=True)
-        return [_outcome(setup, *part, clock=standing.clock) for part in parts]
+    # Behind the clock: what an outcome says of recording is known once recording has ended.
+    parts = zip(setup.runs, standing.members, entries, diaries, strict=True)
+    return [_outcome(setup, *part, clock=standing.clock) for part in parts]
 
 
 class _Keeper:

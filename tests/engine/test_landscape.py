@@ -1,6 +1,7 @@
 """The landscape of `eval.tier = "full"`: losses between parameters, cosines of task gradients, and how fast tasks come back."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -97,6 +98,20 @@ class TestTraining:
         assert not {*NAMES} & outcome.tensors.keys()
         assert "landscape" not in outcome.record.notes
         assert all(values[name].reason.endswith("it needs eval.tier full") for name in METRICS)
+
+    def test_the_end_is_counted_as_recording(self, make, monkeypatch):
+        """A hundred seconds for lines and relearning at the end of a run are among its seconds of recording."""
+        clock, late, measure = time.perf_counter, [], train_module.measure_end
+
+        def slowly(*words):
+            late.append(100.0)
+            measure(*words)
+
+        monkeypatch.setattr(time, "perf_counter", lambda: clock() + sum(late))
+        monkeypatch.setattr(train_module, "measure_end", slowly)
+        [outcome] = make.outcomes([full(make.run())])
+
+        assert outcome.record.cost.seconds_group > outcome.record.cost.seconds_recording > 100
 
 
 class TestInterpolation:
