@@ -16,6 +16,7 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")  # others are rea
 MOST_PIXELS = 4096 * 4096  # of one picture; chosen: data sets of pictures are far smaller, bombs are larger
 MOST_BYTES = 4 * MOST_PIXELS + 2**20  # of its file: four bytes for each pixel
 TILES = 322, 323  # tags of TIFF: width and height of what its reader unpacks at once
+BITS = 258  # tag of TIFF: of each channel's values
 INSTALL = "pip install 'contilab[images]' brings Pillow, which reads pictures"
 FAILURES = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, MemoryError,
             NotImplementedError, AttributeError, RuntimeError, struct.error, zlib.error)  # fmt: skip
@@ -59,8 +60,19 @@ def _check(image: Any) -> None:
     for width, height in (image.size, tile):
         if not (isinstance(width, int) and isinstance(height, int) and 0 < width * height <= MOST_PIXELS):
             raise ValueError(f"it has {str(width)[:20]} x {str(height)[:20]} pixels, expected at most {MOST_PIXELS:,}")
-    if image.mode.startswith(("I", "F")):
-        raise ValueError(f'its values have 16 or 32 bits (mode "{image.mode}"), expected 8')
+    if _is_deep(image):
+        raise ValueError("its values have more than 8 bits, expected 8")
+
+
+def _is_deep(image: Any) -> bool:
+    """Return whether the values of an opened *image* have more than 8 bits in its file; its mode tells so of grey ones only."""
+    decoder = image.tile[0][3] if image.tile else ""
+    return bool(
+        image.mode.startswith(("I", "F"))
+        or (image.format == "PNG" and ";16" in decoder)
+        or (image.format == "PPM" and isinstance(decoder, tuple) and decoder[1] > 255)  # the value of white
+        or (image.format == "TIFF" and max(image.tag_v2.get(BITS, (1,))) > 8)
+    )
 
 
 def _pillow(place: str) -> Any:

@@ -35,9 +35,12 @@ def put(folder: Path, files: dict[str, bytes]) -> Path:
     return folder
 
 
-def claimed(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
-    """Return a PNG of three pixels, red to blue, that says it has *width* x *height*, with *chunks* before its pixels."""
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+def claimed(width: int, height: int, *chunks: tuple[bytes, bytes], bits: int = 8, colours: int = 2) -> bytes:
+    """Return a PNG of three pixels, red to blue, that says it has *width* x *height*, with *chunks* before its pixels.
+
+    *bits*: that it says a value has. *colours*: the number of its kind, 2 for RGB, 4 for grey with alpha, 6 for both.
+    """
+    header = struct.pack(">IIBBBBB", width, height, bits, colours, 0, 0, 0)
     pixels = zlib.compress(b"\0" + bytes([255, 0, 0, 0, 255, 0, 0, 0, 255]))
     parts = ((b"IHDR", header), *chunks, (b"IDAT", pixels), (b"IEND", b""))
     sums = (zlib.crc32(kind + content) for kind, content in parts)
@@ -47,13 +50,17 @@ def claimed(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
     )
 
 
-def tiled(width: int, height: int) -> bytes:
-    """Return a grey TIFF of 4 x 3 pixels that says its one tile, packed by LZW, has *width* x *height*."""
-    tags = {256: 4, 257: 3, 258: 8, 259: 5, 262: 1, 277: 1, 322: width, 323: height, 324: 8, 325: 8}
+def tiled(width: int, height: int, *, bits: int = 8, channels: int = 1) -> bytes:
+    """Return a TIFF of 4 x 3 pixels that says its one tile, packed by LZW, has *width* x *height*; three *channels* are RGB."""
+    kind = 2 if channels == 3 else 1
+    tags = {256: 4, 257: 3, 258: bits, 259: 5, 262: kind, 277: channels, 322: width, 323: height, 324: 8, 325: 8}
     rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
     return b"II*\0" + struct.pack("<I", 16) + bytes(8) + struct.pack("<H", len(tags)) + rows + bytes(4)
 
 
+BMP = (  # 4 x 3 pixels of 5, 6 and 5 bits
+    b"BM" + struct.pack("<IIIIiiHHIIiiIIIII", 90, 0, 66, 40, 4, 3, 1, 16, 3, 24, 0, 0, 0, 0, 0xF800, 0x7E0, 0x1F) + bytes(24)
+)
 TWO = {
     "train/dog/b.png": picture(20),
     "train/dog/a.png": picture(10),
@@ -167,7 +174,17 @@ class TestFolders:
             pytest.param(claimed(10_000, 10_000), "it has 10000 x 10000 pixels, expected at most 16,777,216", id="100 million"),
             pytest.param(claimed(4097, 4096), "it has 4097 x 4096 pixels", id="a column too many"),
             pytest.param(tiled(65_536, 32_768), "it has 65536 x 32768 pixels", id="tiles larger than the picture"),
-            pytest.param(b"P5 4 3 65535\n" + bytes(24), "its values have 16 or 32 bits", id="16 bits"),
+            pytest.param(b"P5 4 3 65535\n" + bytes(24), "its values have more than 8 bits", id="16 bits"),
+            pytest.param(b"P6 4 3 65535\n" + bytes(72), "its values have more than 8 bits", id="16 bits of colour"),
+            pytest.param(b"P6 4 3 256\n" + bytes(72), "its values have more than 8 bits", id="9 bits of colour"),
+            pytest.param(b"P3 1 1 256\n256 0 1\n", "its values have more than 8 bits", id="9 bits in text"),
+            *(
+                pytest.param(
+                    claimed(4, 3, bits=16, colours=kind), "its values have more than 8 bits", id=f"16 bits of PNG {kind}"
+                )
+                for kind in (0, 2, 4, 6)
+            ),
+            pytest.param(tiled(4, 3, bits=16, channels=3), "its values have more than 8 bits", id="16 bits of TIFF"),
         ],
     )
     def test_damaged_pictures_are_refused(self, tmp_path: Path, content: bytes, reason: str) -> None:
@@ -180,6 +197,19 @@ class TestFolders:
         assert caught.value.faults[0].place == str(path / "train/cat/z.png")
         assert reason in caught.value.faults[0].problem
         assert "object at 0x" not in caught.value.faults[0].problem
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            pytest.param(b"P6 4 3 15\n" + bytes(36), id="4 bits of colour"),
+            pytest.param(BMP, id="16 bits of a pixel"),
+        ],
+    )
+    def test_values_of_fewer_bits_are_read(self, tmp_path: Path, content: bytes) -> None:
+        """Values that 8 bits can hold are no loss, whatever a pixel of theirs takes."""
+        read = read_folders(put(tmp_path, {**TWO, "train/cat/z.png": content}), "x")
+
+        assert read.dataset.train_inputs.shape == (3, 3, 3, 4)
 
     def test_what_the_reader_warns_of_is_no_error(self, tmp_path: Path) -> None:
         """A picture that Pillow reads with a warning is read without one, also where warnings are errors as in these tests."""
