@@ -28,7 +28,7 @@ class Work(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The fastest of all that was measured of one shape, and the arithmetic of a sample of it."""
+    """The fastest of all that was measured of one shape, and the arithmetic of a sample of it, 0 if unknown."""
 
     shape: dict[str, Any]
     rate: Rate
@@ -60,14 +60,16 @@ def time(works: Sequence[Work], measured: Sequence[Known]) -> Time:
     """Return how long all of *works* takes, one after the other, on the whole machine.
 
     A shape that was not measured is taken to reach the operations per second of the most similar one that was, of the same
-    model if there is one.
+    model if there is one. Answers without the arithmetic of a sample, as earlier versions wrote them, tell of their own shape
+    only.
     """
-    if not measured or not works:
+    rates = [rate_of(work, measured) for work in works]
+    counted = [one for one in measured if one.flops_per_sample]
+    if not works or (None in rates and not counted):
         return Time(None, UNKNOWN)
     seconds, exact = 0.0, 0
-    for work in works:
-        rate = rate_of(work, measured)
-        seconds += work.samples / rate.samples_per_s if rate else _scaled(work, measured)
+    for work, rate in zip(works, rates, strict=True):
+        seconds += work.samples / rate.samples_per_s if rate else _scaled(work, counted)
         exact += work.flops if rate else 0
     share = exact / max(1, sum(work.flops for work in works))
     return Time(seconds, _basis(share))
@@ -85,8 +87,7 @@ def _basis(share: float) -> str:
 def _scaled(work: Work, measured: Sequence[Known]) -> float:
     own = [one for one in measured if one.shape["model"] == work.model and one.shape["settings"] == work.settings]
     nearest = min(own or measured, key=lambda one: _distance(work, one))
-    weight = work.flops_per_sample / nearest.flops_per_sample if nearest.flops_per_sample else 1.0
-    return work.samples * weight / nearest.rate.samples_per_s
+    return work.samples * work.flops_per_sample / nearest.flops_per_sample / nearest.rate.samples_per_s
 
 
 def _distance(work: Work, one: Known) -> float:

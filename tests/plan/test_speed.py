@@ -49,6 +49,15 @@ class TestTime:
 
         assert time([WORK], known(answers)).seconds == 2
 
+    def test_without_arithmetic(self):
+        """Answers of earlier versions, which lack the arithmetic of a sample, tell of their own shape and of no other."""
+        old, of_a_net = measured(flops_per_sample=0.0, batch=10), measured(model="net", flops_per_sample=3.0)
+        small = WORK._replace(batch=10)
+
+        assert time([small], known([old])).seconds == 5
+        assert time([WORK], known([old])) == time([small, WORK], known([old])) == (None, UNKNOWN)
+        assert time([WORK], known([old, of_a_net])).seconds == 10
+
     def test_partly(self):
         """The share of the operations whose shapes were measured is told."""
         seconds, basis = time([WORK, WORK._replace(batch=10, flops=WORK.flops * 3)], known([measured()]))
