@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from contilab.metrics.contract import Metric, Missing
 from contilab.metrics.stream import Stream, stream_of
@@ -46,8 +47,12 @@ def largest_drop(series: Sequence[float] | Any, window: int) -> float:
     [0.4, 0.6, 0.6]
     """
     values = np.asarray(series, dtype=np.float64)
-    apart = range(1, min(window, values.size))
-    return max([0.0, *(float(np.max(values[:-gap] - values[gap:])) for gap in apart)])
+    reach = min(window, values.size) - 1  # how many evaluations after each one count
+    if reach < 1:
+        return 0.0
+    later = np.append(values[1:], np.full(reach - 1, np.inf))
+    lowest_after = sliding_window_view(later, reach).min(axis=1)
+    return max(0.0, float(np.max(values[:-1] - lowest_after)))
 
 
 def largest_rise(series: Sequence[float] | Any, window: int) -> float:
