@@ -25,7 +25,7 @@ SPECIAL = {
     "−": r"$-$",
     "`": r"\textasciigrave{}",
 }
-LETTERS = re.compile("|".join([*map(re.escape, SPECIAL), "-(?=-)"]))  # two hyphens would be set as a dash
+LETTERS = re.compile("|".join([*map(re.escape, SPECIAL), r"([-,'])(?=\1)"]))  # two hyphens would be set as a dash
 TESTS = ("difference", "p", "p, Holm", "at .05", "95 % interval", "won / tied / lost")  # what fits the width of a page
 
 
@@ -44,7 +44,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("a--b – `c`"))
     a-{}-b -- \textasciigrave{}c\textasciigrave{}
     """
-    return LETTERS.sub(lambda found: SPECIAL.get(found[0], "-{}"), " ".join(text.split()))
+    return LETTERS.sub(lambda found: SPECIAL.get(found[0], f"{found[0]}{{}}"), " ".join(text.split()))
 
 
 def _section(section: Section) -> Iterable[str]:

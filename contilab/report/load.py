@@ -14,6 +14,7 @@ from contilab.store.store import Store, open_store
 def load(store: Store | str | Path, study: str) -> list[dict[str, Any]]:
     """Return one row per run of *study*: the columns of results.csv as values, and `reasons`, by metric, of what is None.
 
+    `selected` is None where nothing was chosen: of sizes of memory all are shown, and without validation samples all variants.
     store: an open store or its folder. UsageError if there is no such study, StoreError if there is no store.
 
     With pandas, the mean over seeds of each method, chosen variants only (polars takes the rows alike)::

@@ -24,8 +24,8 @@ from contilab.spec.sections import Execution
 from contilab.spec.study import Cell
 
 NONE = Absent("no validation samples were held out of training")
-HOSTILE = ("<b>$x$|", "=1--1")  # values of a factor
-MANIFEST = "name = 'tiny'\n[matrix]\nseed = [0, 1]\n'method.note' = ['<b>$x$|', '=1--1']\n"
+HOSTILE = ("<b>$x$|", "=1--1''2")  # values of a factor
+MANIFEST = "name = 'tiny'\n[matrix]\nseed = [0, 1]\n'method.note' = ['<b>$x$|', \"=1--1''2\"]\n"
 CELLS = [
     ("p", "naive", [0, 1], {}, "task"),
     *(("p", "er", [0, 1], {"note": note}, "task") for note in HOSTILE),
@@ -200,7 +200,7 @@ class TestTexts:
             ("report.html", "<b>$x$", "note=&lt;b&gt;$x$|"),
             ("report.md", "<b>", r"Selection of ewc note=&lt;b&gt;$x$\|"),
             ("tables.tex", "$x$", r"ewc note=\textless{}b\textgreater{}\$x\$\textbar{} strength=9.0"),
-            ("tables.tex", "--1", "er note==1-{}-1"),
+            ("tables.tex", "--1", "er note==1-{}-1'{}'2"),
         ],
     )
     def test_stay_texts(self, written, name, raw, shown):
