@@ -20,7 +20,7 @@ from contilab.errors import DataError
 TRAIN = "train"
 TESTS = ("test", "val", "valid", "validation")
 ANNOTATIONS = "val_annotations.txt"
-LIMIT_BYTES = 8 * 2**30  # that an archive may unpack to; chosen: a larger one is unpacked by hand and imported as a folder
+LIMIT_BYTES = 8 * 2**30  # that an archive may unpack to, and its pictures too; chosen: larger ones are unpacked by hand
 HINT = "expected train/CLASS/*.png and test/CLASS/*.png (also jpg and others), or folders of classes only"
 
 
@@ -43,11 +43,12 @@ def read_folders(path: Path, name: str, *, size: int | None = None, tests: Seque
     """Return the data set *name* in the folder or archive *path*; pictures become *size* x *size* pixels if that is given.
 
     *tests*: the folders that may hold test data, the first that has class folders. Raises DataError if there are no pictures,
-    if one cannot be read or has the place of another, if they differ in size, or if the classes of training and test data
-    differ.
+    if one cannot be read or has the place of another, if those of an archive take too much memory, if they differ in size, or
+    if the classes of training and test data differ.
     """
     found: dict[Key, Picture] = {}
     classes_of: dict[str, str] = {}
+    left = LIMIT_BYTES
     for member in members(path, _is_wanted, limit=LIMIT_BYTES, each=MOST_BYTES):
         parts = PurePosixPath(member.name).parts
         if parts[-1] == ANNOTATIONS:
@@ -57,6 +58,12 @@ def read_folders(path: Path, name: str, *, size: int | None = None, tests: Seque
                 problem = f'there are two pictures "{"/".join(filter(None, key))}", of which one would be lost'
                 raise DataError(member.place, problem, hint="import each data set by itself")
             found[key] = decode(member.content, member.place, size=size)
+            left -= found[key].pixels.nbytes
+            if left < 0 and not path.is_dir():
+                problem = f"its pictures take more memory than expected: at most {LIMIT_BYTES:,} bytes"
+                raise DataError(
+                    str(path), problem, hint="unpack it and import the folder, or make them smaller by --size PIXELS"
+                )
     parts_of = _sorted_out(path, _annotated(found, classes_of), tests)
     return _dataset(path, name, parts_of)
 
