@@ -103,7 +103,7 @@ def _sizes(setup: Setup) -> _Sizes:
     [member] = initial_members(setup._replace(runs=setup.runs[:1]))
     params, (sample, width) = tree_bytes(member.params), _passed(setup, member.params)
     landscape = landscape_bytes(len(setup.stream.tasks), params) if has_landscape(setup) else 0
-    on_host = _noted(setup, params, width) + landscape * (2 if setup.shared.eval.keep_snapshots else 1)  # and in the result
+    on_host = _noted(setup, params, width) + landscape * (2 if setup.shared.eval.keep_trajectory else 1)  # and in the result
     state = tree_bytes(member) + (on_host if setup.device.type == "cpu" else 0)
     return _Sizes(params, state, max(landscape, _importance(setup, state, sample)), sample)  # task gradients are as large
 

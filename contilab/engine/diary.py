@@ -11,7 +11,7 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState
 from contilab.engine.evaluate import Marks, Row
 from contilab.engine.memory.entries import Entries
-from contilab.engine.recording.kept import features_kept, path_kept
+from contilab.engine.recording.kept import features_kept, trajectory_kept
 from contilab.engine.recording.landscape import PREFIX, Landscape, keeps_parameters, landscape_from, landscape_tensors
 from contilab.engine.recording.log import StreamLog, log_from
 from contilab.engine.recording.representation import PREFIX as OF_FEATURES
@@ -154,8 +154,8 @@ def outcome(setup: Setup, run: Run, member: MemberState, diary: Diary, cost: Cos
 def _kept(setup: Setup, diary: Diary, member: MemberState) -> dict[str, "np.ndarray[Any, Any]"]:
     """Return features and parameters after the stages that the run reached, as far as it asks for them."""
     is_whole = diary.diverged is None and keeps_parameters(setup, member.params)
-    path = [*diary.landscape.params, *([member.params] if is_whole else [])]
-    return features_kept(setup, diary.representation.kept) | path_kept(setup, member.params, path)
+    params = [*diary.landscape.params, *([member.params] if is_whole else [])]
+    return features_kept(setup, diary.representation.kept) | trajectory_kept(setup, member.params, params)
 
 
 def _task_aware(run: Run, learned: list[Marks]) -> Matrix | None:

@@ -11,7 +11,7 @@ from contilab.manifest.faults import value_fault
 from contilab.manifest.keys import PLUGINS, RIVALS, SHARED, Key, adapter, named_keys, plugin_keys, shared_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.wording import names, shown
-from contilab.spec.sections import Eval, Memory, plugin_from
+from contilab.spec.sections import Contradiction, Eval, Memory, plugin_from
 
 BUILT_IN = {"train.epochs": 1, "memory.total": 500}  # where neither of two rivals is set; 500: as for Split MNIST
 
@@ -144,8 +144,8 @@ def _contradiction(rules: Rules, name: str, section: type[Memory | Eval], table:
     """Return the fault that the *section* finds in the combination of the settings of its *table*, if any."""
     try:
         section(**table)
-    except ValueError as error:
-        return [Fault(f"{rules.place}: {name}", str(error), "change one of these settings")]
+    except Contradiction as error:
+        return [Fault(f"{rules.place}: {name}", str(error), error.hint)]
     return []
 
 

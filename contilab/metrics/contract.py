@@ -38,7 +38,7 @@ class Evidence(NamedTuple):
     with the argmax over every row of the head. validation: the same on the samples held out of training. baseline:
     accuracies of the untrained model. sizes: test samples of each task. task_rows: head rows of each task. tensors:
     predictions as `contilab.records.outcome.Outcome` describes them. cumulative: R[j, j] of the cumulative run with the
-    same seed and preset. diverged: {"task": t, "step": s}. kept: features and earlier parameters, see `contilab.metrics.kept`.
+    same seed and preset. diverged: {"task": t, "step": s}. kept: features and trajectory, see `contilab.metrics.kept`.
     """
 
     scenario: Scenario

@@ -9,9 +9,9 @@ rows_tested, tasks_tested, rows_learned, tasks_learned  int64 [N] or [M], head r
 activity          float64 [S, K]     mean absolute activity of each hidden unit on the test samples
 activity_layer    int64 [K]          the layer of each unit, from 0 on
 
-With `eval.keep_snapshots = true`:
+With `eval.keep_trajectory = true`:
 
-path.NAME         [S, ...]           the parameter NAME after each stage, that of the end included
+trajectory.NAME   [S, ...]           the parameter NAME after each stage, that of the end included
 
 Shapes: S stages, N and M samples, F features that enter the head, K units of all layers. A run that diverged has the stages
 before; one whose tensors would be larger than contilab keeps has none.
@@ -23,7 +23,7 @@ import numpy as np
 
 from contilab.metrics.contract import Evidence, Missing
 
-PATH = "path."  # of parameters after each stage
+TRAJECTORY = "trajectory."  # of parameters after each stage
 UNITS = "activity_layer"
 OF_FEATURES = (
     *("features_tested", "features_learned", "places_tested", "rows_tested", "tasks_tested", "rows_learned", "tasks_learned"),
@@ -38,16 +38,18 @@ def kept(evidence: Evidence, name: str) -> "np.ndarray[Any, Any]":
     >>> kept(Evidence("task", 2, 2, matrix, kept={"features_tested": np.ones((2, 3, 4))}), "features_tested").shape
     (2, 3, 4)
     """
-    if name not in OF_FEATURES and not name.startswith(PATH):
+    there = evidence.kept or {}
+    if name not in OF_FEATURES and not name.startswith(TRAJECTORY):
         raise Missing(f"nothing that a run keeps has the name {name}")
-    found = (evidence.kept or {}).get(name)
-    if found is None and name.startswith(PATH) and any(other.startswith(PATH) for other in evidence.kept or {}):
-        raise Missing(f"the model has no parameter {name.removeprefix(PATH)}")
+    found = there.get(name)
+    if found is None and name.startswith(TRAJECTORY) and any(other.startswith(TRAJECTORY) for other in there):
+        raise Missing(f"the model has no parameter {name.removeprefix(TRAJECTORY)}")
     if found is None:
-        setting = "keep_snapshots" if name.startswith(PATH) else "keep_features"
+        setting = "keep_trajectory" if name.startswith(TRAJECTORY) else "keep_features"
         raise Missing(f"{name} was not kept: it needs eval.{setting} = true")
     if evidence.diverged:
         raise Missing(evidence.lost(evidence.last))
-    if not len(found) and name != UNITS:  # which is empty for models without hidden units, too
+    stages = there["activity"] if name == UNITS else found  # without hidden units there is no layer, but there are stages
+    if not len(stages):
         raise Missing(f"{name} is not kept of so many tasks, or of so large a model")
     return found

@@ -12,8 +12,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from contilab.data.contract import Source
-from contilab.engine.recording.features import MOST
-from contilab.engine.recording.kept import kept_bytes, share_of
+from contilab.engine.recording.features import MOST, share_of
+from contilab.engine.recording.kept import kept_bytes
 from contilab.engine.recording.landscape import PLACES, landscape_bytes
 from contilab.engine.recording.moments import moments
 from contilab.engine.recording.representation import features_bytes
@@ -236,7 +236,7 @@ def _kept_bytes(run: Run, source: Source, strategy: Strategy, model: Model) -> i
     if run.eval.keep_features:
         pools = source.test_samples, math.floor(source.train_samples * (1 - run.benchmark.validation))
         found += kept_bytes(stages, sum(tasks * min(share_of(tasks), pool // tasks) for pool in pools), _width(model))
-    if run.eval.keep_snapshots and landscape_bytes(tasks, FLOAT_BYTES * _numbers(model)):
+    if run.eval.keep_trajectory and landscape_bytes(tasks, FLOAT_BYTES * _numbers(model)):
         found += stages * FLOAT_BYTES * _numbers(model)
     return found
 

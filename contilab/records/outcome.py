@@ -3,7 +3,7 @@
 record.jsonl          the record, one JSON object per line
 tensors.safetensors   predictions and confidences (see `TENSORS`)
 parameters.safetensors  final parameters, unless eval.keep_parameters is false
-kept.safetensors      features and earlier parameters, with eval.keep_features and eval.keep_snapshots (see `KEPT`)
+kept.safetensors      features and trajectory, with eval.keep_features and eval.keep_trajectory (see `KEPT`)
 """
 
 import json
@@ -87,6 +87,6 @@ def read_tensors(directory: Path) -> Arrays:
 
 
 def read_kept(directory: Path) -> Kept | None:
-    """Return the features and earlier parameters of a result *directory*; None where a run kept none."""
+    """Return the features and the trajectory of the parameters of a result *directory*; None where a run kept none."""
     path = directory / KEPT
     return Kept(path) if path.exists() else None

@@ -20,7 +20,7 @@ ADDED_LATER: frozenset[tuple[str, str]] = frozenset(
         ("eval", "schedule"),
         ("eval", "stream_samples"),
         ("eval", "keep_features"),
-        ("eval", "keep_snapshots"),
+        ("eval", "keep_trajectory"),
         ("benchmark", "online"),
         ("benchmark", "fuzzy_steps"),
         ("benchmark", "blurry_share"),
@@ -33,6 +33,14 @@ Seed = Annotated[int, Ge(0), Lt(SEED_END)]
 Share = Annotated[float, Ge(0), Lt(1)]
 Scenario = Literal["task", "class", "domain"]
 StreamSchedule = Literal["dense", "sparse"]
+
+
+class Contradiction(ValueError):
+    """Raised where settings of one section do not go together; *hint*: the way out."""
+
+    def __init__(self, problem: str, hint: str = "change one of these settings") -> None:
+        super().__init__(problem)
+        self.hint = hint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +117,7 @@ class Memory:
     def __post_init__(self) -> None:
         """Refuse herding while a task is trained: it chooses from the features of the finished task."""
         if self.policy == "herding" and self.insert != "task_end":
-            raise ValueError(f'policy = "herding" chooses at the end of a task, and insert = "{self.insert}"')
+            raise Contradiction(f'policy = "herding" chooses at the end of a task, and insert = "{self.insert}"')
 
     def capacity(self, head_rows: int) -> int:
         """Return how many entries it holds (M); *per_class* counts for each of *head_rows* classes."""
@@ -135,14 +143,17 @@ class Eval:
     keep_features: Annotated[
         bool, Doc("keep the features of up to 1,000 training and 1,000 test samples after each task; from the tier extended on")
     ] = False
-    keep_snapshots: Annotated[bool, Doc("keep the parameters after each task; of the tier full")] = False
+    keep_trajectory: Annotated[
+        bool, Doc("keep the trajectory of the parameters: what they are after each task; of the tier full")
+    ] = False
 
     def __post_init__(self) -> None:
-        """Refuse to keep what the tier does not measure."""
+        """Refuse to keep what the tier does not measure; the trajectory first, whose tier measures features too."""
+        if self.keep_trajectory and self.tier != "full":
+            raise Contradiction(f'keep_trajectory = true needs tier "full", found "{self.tier}"', 'set eval.tier = "full"')
         if self.keep_features and self.tier == "core":
-            raise ValueError('keep_features keeps what tier = "extended" measures, and tier = "core"')
-        if self.keep_snapshots and self.tier != "full":
-            raise ValueError(f'keep_snapshots keeps what tier = "full" measures, and tier = "{self.tier}"')
+            problem = 'keep_features = true needs tier "extended" or "full", found "core"'
+            raise Contradiction(problem, 'set eval.tier = "extended"')
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ TIERS = {
     "core": Eval(),
     "extended": Eval(tier="extended"),
     "full": Eval(tier="full"),
-    "full, kept": Eval(tier="full", keep_features=True, keep_snapshots=True),
+    "full, kept": Eval(tier="full", keep_features=True, keep_trajectory=True),
 }
 PASSES = (
     *((evaluate, "scores_of"), (subset, "scores_of"), (portrait, "features_of"), (portrait, "features_and_activity")),

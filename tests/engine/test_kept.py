@@ -1,4 +1,4 @@
-"""Features and earlier parameters that a result keeps, for metrics that nobody thought of while the run was trained."""
+"""Features, and the trajectory of parameters, that a result keeps for metrics that nobody thought of while it was trained."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from contilab.metrics.kept import OF_FEATURES, kept
 from contilab.metrics.representation import dormant_share, effective_rank
 from contilab.spec.sections import Eval
 
-EVERYTHING = Eval(tier="full", keep_features=True, keep_snapshots=True)
+EVERYTHING = Eval(tier="full", keep_features=True, keep_trajectory=True)
 
 
 def keeping(run, **changed):
@@ -24,9 +24,9 @@ def keeping(run, **changed):
     return dataclasses.replace(run, eval=dataclasses.replace(EVERYTHING, **changed))
 
 
-def path(outcome):
+def trajectory(outcome):
     """Return the parameters after each stage as lines of numbers, [S, P]."""
-    found = [value.reshape(len(value), -1) for name, value in outcome.kept.items() if name.startswith("path.")]
+    found = [value.reshape(len(value), -1) for name, value in outcome.kept.items() if name.startswith("trajectory.")]
     return np.concatenate(found, axis=1, dtype=np.float64)
 
 
@@ -62,7 +62,6 @@ class TestFeatures:
 
     def test_samples_are_as_many_as_are_told(self, make, monkeypatch):
         """Of more samples than are kept, every so many of each task: those of ranks, and of probes."""
-        monkeypatch.setattr(subject, "MOST", 12)
         monkeypatch.setattr("contilab.engine.recording.features.MOST", 12)
         [outcome] = make.outcomes([keeping(make.run())])
 
@@ -80,37 +79,37 @@ class TestFeatures:
         assert kept(evidence, "features_tested").shape == (3, 60, 12)
 
 
-class TestSnapshots:
-    """The parameters after each task."""
+class TestTrajectory:
+    """The parameters, what they are after each task."""
 
-    def test_they_are_the_way_of_the_parameters(self, make):
+    def test_it_is_the_way_of_the_parameters(self, make):
         """The last are the final ones in all bits, those before are what snapshots hold, and their distances are the drift."""
         run = keeping(make.run(3, "ewc"))
         shelf = make.shelf_of([run])
         [outcome] = make.outcomes([run])
         begin = initial_members(make.setup([run]))[0].params
         early = load(shelf.files(6)[f"{run.rid}.safetensors"])
-        names = [name.removeprefix("path.") for name in outcome.kept if name.startswith("path.")]
-        ways = np.concatenate([np.concatenate([begin[name].numpy().ravel() for name in names])[None], path(outcome)])
+        names = [name.removeprefix("trajectory.") for name in outcome.kept if name.startswith("trajectory.")]
+        ways = np.concatenate([np.concatenate([begin[name].numpy().ravel() for name in names])[None], trajectory(outcome)])
 
         for name, value in outcome.parameters.items():
-            assert outcome.kept[f"path.{name}"].shape == (3, *value.shape)
-            assert outcome.kept[f"path.{name}"][-1].tobytes() == value.tobytes()
-            assert outcome.kept[f"path.{name}"][0].tobytes() == early[f".params['{name}']"].numpy().tobytes()
+            assert outcome.kept[f"trajectory.{name}"].shape == (3, *value.shape)
+            assert outcome.kept[f"trajectory.{name}"][-1].tobytes() == value.tobytes()
+            assert outcome.kept[f"trajectory.{name}"][0].tobytes() == early[f".params['{name}']"].numpy().tobytes()
         assert outcome.tensors["drift"] == pytest.approx(np.linalg.norm(np.diff(ways, axis=0), axis=1), rel=1e-6)
 
     def test_joint_has_one_stage(self, make):
         """Its only parameters are the final ones, its features those of the end."""
         [outcome] = make.outcomes([keeping(make.run(3, "joint"))])
 
-        assert path(outcome).shape[0] == outcome.kept["features_tested"].shape[0] == 1
+        assert trajectory(outcome).shape[0] == outcome.kept["features_tested"].shape[0] == 1
 
 
 class TestRun:
     """What keeping does to a run."""
 
     @pytest.mark.parametrize(
-        ("changed", "begins"), [({"keep_snapshots": False}, "path."), ({"keep_features": False}, "features")]
+        ("changed", "begins"), [({"keep_trajectory": False}, "trajectory."), ({"keep_features": False}, "features")]
     )
     def test_only_what_is_asked_for(self, make, changed, begins):
         """Each of the two settings keeps its own part."""
@@ -121,7 +120,7 @@ class TestRun:
 
     def test_all_else_stays(self, make):
         """Without the settings nothing is kept; with them, weights, record, tensors and counts have the same bits."""
-        [plain] = make.facts(make.outcomes([keeping(make.run(3, "er"), keep_features=False, keep_snapshots=False)]))
+        [plain] = make.facts(make.outcomes([keeping(make.run(3, "er"), keep_features=False, keep_trajectory=False)]))
         [found] = make.facts(make.outcomes([keeping(make.run(3, "er"))]))
 
         assert plain["kept"] == {}
@@ -136,13 +135,13 @@ class TestRun:
         assert make.facts(make.outcomes(runs[1:]))[0]["kept"] == whole[1]["kept"]
 
     def test_too_much_is_not_kept(self, make, monkeypatch):
-        """Beyond the bounds there is no stage of it, metrics say why, and everything else is measured."""
+        """Beyond the bounds there is no stage of it and no layer, metrics say why, and everything else is measured."""
         monkeypatch.setattr(subject, "MOST_BYTES", 100)
         monkeypatch.setattr(landscape, "MOST_BYTES", 100)
         [outcome] = make.outcomes([keeping(make.run())])
         evidence = evidence_of(outcome.record, outcome.tensors, kept=outcome.kept)
 
-        for name in ("features_tested", "features_learned", "activity", "path.head.weight"):
+        for name in ("features_tested", "features_learned", "activity", "activity_layer", "trajectory.head.weight"):
             with pytest.raises(Missing, match=f"{name} is not kept of so many tasks, or of so large a model"):
                 kept(evidence, name)
         assert np.isfinite(outcome.tensors["effective_rank"]).all()
@@ -153,8 +152,9 @@ class TestRun:
         [outcome] = make.outcomes([run])
         evidence = evidence_of(outcome.record, outcome.tensors, kept=outcome.kept)
 
-        assert len(outcome.kept["features_tested"]) == len(outcome.kept["path.head.weight"]) == 0
-        for name in (*OF_FEATURES, "path.head.weight"):
+        assert len(outcome.kept["features_tested"]) == len(outcome.kept["trajectory.head.weight"]) == 0
+        assert outcome.kept["activity"].dtype == np.float64
+        for name in (*OF_FEATURES, "trajectory.head.weight"):
             with pytest.raises(Missing, match="the run diverged in task 0"):
                 kept(evidence, name)
 
@@ -166,7 +166,7 @@ class TestReasons:
         ("name", "reason"),
         [
             ("features_tested", "features_tested was not kept: it needs eval.keep_features = true"),
-            ("path.head.weight", "path.head.weight was not kept: it needs eval.keep_snapshots = true"),
+            ("trajectory.head.weight", "trajectory.head.weight was not kept: it needs eval.keep_trajectory = true"),
             ("feature", "nothing that a run keeps has the name feature"),
         ],
     )
@@ -182,4 +182,4 @@ class TestReasons:
         [outcome] = make.outcomes([keeping(make.run())])
 
         with pytest.raises(Missing, match=r"^the model has no parameter head\.scale$"):
-            kept(evidence_of(outcome.record, outcome.tensors, kept=outcome.kept), "path.head.scale")
+            kept(evidence_of(outcome.record, outcome.tensors, kept=outcome.kept), "trajectory.head.scale")

@@ -13,6 +13,7 @@ from contilab.engine.recording import portrait as subject
 from contilab.engine.recording import representation
 from contilab.engine.recording.activity import features_and_activity
 from contilab.engine.recording.features import MOST, samples_of
+from contilab.engine.recording.subset import subset
 from contilab.engine.setup import initial_members
 from contilab.errors import CheckpointMismatch, Stopped
 from contilab.metrics.compute import compute
@@ -69,6 +70,15 @@ class TestSamples:
 
         assert [len(part) for part in (*samples.learned, *samples.tested, samples.mixed)] == [MOST] * 5
         assert samples.passes == 5 * MOST
+
+    def test_mixed_ones_are_evenly_spaced_and_stand_where_they_are_told(self, make):
+        """Half are of each of two tasks, in whatever order these have their samples, and stand at their places in exams."""
+        stream = make.stream(sizes=(5, 5), test=1200)
+        stream = stream._replace(tasks=[task._replace(test=task.test.flip(0)) for task in stream.tasks])
+        samples = samples_of(stream, "d")
+
+        assert torch.equal(samples.mixed, torch.cat(subset(stream, MOST // 2)))
+        assert torch.equal(samples.mixed, torch.cat([task.test for task in stream.tasks])[torch.cat(samples.places)])
 
     def test_training_samples_are_chosen_by_hash(self, make):
         """Which are chosen depends on the data only, and both classes are among them although they alternate in the pool."""

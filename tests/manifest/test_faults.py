@@ -306,20 +306,26 @@ class TestClashes:
         assert faults == [Fault(f"m.toml: overrides.{one}", f"{one} and {other} exclude each other", "keep one of the two")]
 
     @pytest.mark.parametrize(
-        ("lines", "problem"),
+        ("lines", "problem", "tier"),
         [
-            ("eval.keep_features = true", 'keep_features keeps what tier = "extended" measures, and tier = "core"'),
+            ("eval.keep_features = true", 'keep_features = true needs tier "extended" or "full", found "core"', "extended"),
             (
-                'eval.keep_snapshots = true\neval.tier = "extended"',
-                'keep_snapshots keeps what tier = "full" measures, and tier = "extended"',
+                'eval.keep_trajectory = true\neval.tier = "extended"',
+                'keep_trajectory = true needs tier "full", found "extended"',
+                "full",
+            ),
+            (
+                "eval.keep_features = true\neval.keep_trajectory = true",
+                'keep_trajectory = true needs tier "full", found "core"',
+                "full",
             ),
         ],
     )
-    def test_keeping_what_is_not_measured(self, manifest, lines: str, problem: str) -> None:
-        """What a tier does not measure cannot be kept."""
+    def test_keeping_what_is_not_measured(self, manifest, lines: str, problem: str, tier: str) -> None:
+        """What a tier does not measure cannot be kept; the hint is the tier that measures all that is asked for."""
         faults = _faults_of(manifest, f"[overrides]\n{lines}")
 
-        assert faults == [Fault("m.toml: eval", problem, "change one of these settings")]
+        assert faults == [Fault("m.toml: eval", problem, f'set eval.tier = "{tier}"')]
 
     def test_rivals_on_the_command_line(self, manifest) -> None:
         """The command line is a level too."""

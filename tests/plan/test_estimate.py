@@ -114,11 +114,11 @@ class TestEstimate:
     def test_kept(self) -> None:
         """What a result keeps: 400 features of 2,000 samples after five tasks, and the parameters of five tasks."""
         full, features = _estimate("eval.tier=full"), _estimate("eval.tier=full", "eval.keep_features=true")
-        snapshots = _estimate("eval.tier=full", "eval.keep_snapshots=true")
+        trajectory = _estimate("eval.tier=full", "eval.keep_trajectory=true")
 
         assert features.disk_bytes - full.disk_bytes == 2 * 16_000_000
         assert features.memory_bytes - full.memory_bytes == 2 * 16_000_000
-        assert snapshots.disk_bytes - full.disk_bytes == 2 * 5 * 4 * PARAMETERS
+        assert trajectory.disk_bytes - full.disk_bytes == 2 * 5 * 4 * PARAMETERS
 
     def test_joint(self) -> None:
         """Joint training sees as many samples and leaves two rows of predictions."""

@@ -1,6 +1,6 @@
-"""What a result keeps of a member beside numbers: features and activities after each stage, parameters after each task.
+"""What a result keeps of a member beside numbers: features and activities after each stage, the trajectory of parameters.
 
-Only for runs that ask for it, `eval.keep_features` and `eval.keep_snapshots`; `contilab.metrics.kept` describes the file. Of
+Only for runs that ask for it, `eval.keep_features` and `eval.keep_trajectory`; `contilab.metrics.kept` describes the file. Of
 features no sample is looked at that is not looked at anyway: the test samples that ranks are measured on, and of the training
 samples that probes are fitted to every so many, 1,000 at most in all. Beyond 128 MiB of a run no features are kept, beyond the
 bounds of a landscape no parameters, and the file has tensors without a stage.
@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contilab.engine.recording.features import MOST, Samples, samples_of
+from contilab.engine.recording.features import Samples, samples_of, share_of
+from contilab.engine.recording.subset import spread
 from contilab.engine.setup import Setup
-from contilab.metrics.kept import PATH
+from contilab.metrics.kept import TRAJECTORY
 from contilab.models.contract import Params
 
 MOST_BYTES = 128 * 2**20  # of the features of one run; chosen: those of 41 tasks with 400 features
-ON_HOST = {"tested": torch.float32, "learned": torch.float32, "activity": torch.float64, "layer": torch.int64}
+DTYPES = {"tested": torch.float32, "learned": torch.float32, "activity": torch.float64, "layer": torch.int64}
 
 Array = np.ndarray[Any, Any]
 
@@ -35,19 +36,26 @@ class KeptStage(NamedTuple):
     layer: Tensor  # [K]
 
 
-def kept_after(setup: Setup, tested: Array, learned: Sequence[Array], activity: Sequence[Array]) -> KeptStage | None:
+def keeps_features(setup: Setup, samples: Samples, width: int) -> bool:
+    """Tell whether *width* features of *samples* are kept: whether a run asks for it, and it is not too much."""
+    if not setup.shared.eval.keep_features:
+        return False
+    count = len(samples.mixed) + sum(len(thinned(samples, part)) for part in samples.learned)
+    return kept_bytes(len(setup.stages), count, width) > 0
+
+
+def kept_of(tested: Array, learned: Sequence[Tensor], activity: Sequence[Array]) -> KeptStage:
     """Return what is kept of the features *tested* [N, F] and *learned*, and the *activity* [units] of each layer.
 
-    *learned*: of each task, thinned to what is kept. None where the run does not ask for it, or where it were too much.
+    *learned*: of each task, `thinned`.
     """
-    if not setup.shared.eval.keep_features:
-        return None
-    samples = len(tested) + sum(map(len, learned))
-    if not kept_bytes(len(setup.stages), samples, tested.shape[1]):
-        return None
     layer = [np.full(len(units), place) for place, units in enumerate(activity)]
-    found = (tested, np.concatenate(learned), np.concatenate([np.zeros(0), *activity]), np.concatenate([np.zeros(0), *layer]))
-    return KeptStage(*(torch.from_numpy(value).to(dtype) for value, dtype in zip(found, ON_HOST.values(), strict=True)))
+    return KeptStage(
+        tested=torch.from_numpy(tested).to(DTYPES["tested"]),
+        learned=torch.cat(list(learned)).to(DTYPES["learned"]),
+        activity=torch.from_numpy(np.concatenate([np.zeros(0), *activity])).to(DTYPES["activity"]),
+        layer=torch.from_numpy(np.concatenate([np.zeros(0), *layer])).to(DTYPES["layer"]),
+    )
 
 
 def kept_bytes(stages: int, samples: int, width: int) -> int:
@@ -60,20 +68,9 @@ def kept_bytes(stages: int, samples: int, width: int) -> int:
     return found if found <= MOST_BYTES else 0
 
 
-def share_of(tasks: int) -> int:
-    """Return how many samples of each of *tasks* are kept at most."""
-    return max(1, MOST // tasks)
-
-
-def thinned(values: Array, most: int) -> Array:
-    """Return up to *most* lines of *values*, evenly spaced.
-
-    >>> thinned(np.arange(10), 4).tolist()
-    [0, 2, 5, 7]
-    """
-    count = min(most, len(values))
-    found: Array = values[np.arange(count) * len(values) // max(1, count)]
-    return found
+def thinned(samples: Samples, part: Tensor) -> Tensor:
+    """Return the lines that are kept of *part*, which has one for each training sample of a task in *samples*."""
+    return spread(part, share_of(len(samples.learned)))
 
 
 def features_kept(setup: Setup, stages: Sequence[KeptStage]) -> dict[str, Array]:
@@ -81,8 +78,7 @@ def features_kept(setup: Setup, stages: Sequence[KeptStage]) -> dict[str, Array]
     if not setup.shared.eval.keep_features:
         return {}
     samples = _samples(setup, samples_of(setup.stream, setup.shared.data.digest))
-    nothing = torch.zeros(0)
-    first = stages[0] if stages else KeptStage(nothing, nothing, nothing, nothing.long())
+    first = stages[0] if stages else KeptStage(**{name: torch.zeros(0, dtype=dtype) for name, dtype in DTYPES.items()})
     return samples | {
         "features_tested": _stacked([one.tested for one in stages], first.tested),
         "features_learned": _stacked([one.learned for one in stages], first.learned),
@@ -91,31 +87,33 @@ def features_kept(setup: Setup, stages: Sequence[KeptStage]) -> dict[str, Array]
     }
 
 
-def path_kept(setup: Setup, params: Params, stages: Sequence[Params]) -> dict[str, Array]:
+def trajectory_kept(setup: Setup, params: Params, stages: Sequence[Params]) -> dict[str, Array]:
     """Return what the file of a result holds of the parameters after *stages*; *params*: some that have their shapes."""
-    if not setup.shared.eval.keep_snapshots:
+    if not setup.shared.eval.keep_trajectory:
         return {}
-    return {f"{PATH}{name}": _stacked([own[name] for own in stages], value) for name, value in params.items()}
+    return {f"{TRAJECTORY}{name}": _stacked([own[name] for own in stages], value) for name, value in params.items()}
 
 
 def stage_facts(stages: Sequence[KeptStage]) -> dict[str, list[int]]:
     """Return the shapes of what a snapshot keeps of *stages*."""
-    return {name: [len(stages), *getattr(stages[0], name).shape] for name in ON_HOST} if stages else {}
+    return {name: [len(stages), *getattr(stages[0], name).shape] for name in DTYPES} if stages else {}
 
 
 def stage_tensors(stages: Sequence[KeptStage]) -> dict[str, Tensor]:
     """Return what a snapshot keeps of *stages* as tensors."""
-    return {name: torch.stack([getattr(one, name) for one in stages]) for name in ON_HOST} if stages else {}
+    return {name: torch.stack([getattr(one, name) for one in stages]) for name in DTYPES} if stages else {}
 
 
 def stages_from(tensors: Mapping[str, Tensor]) -> list[KeptStage]:
     """Return the stages of which `stage_tensors` gave these."""
-    return [KeptStage(*parts) for parts in zip(*(tensors[name].unbind() for name in ON_HOST), strict=True)] if tensors else []
+    if not tensors:
+        return []
+    return [KeptStage(*parts) for parts in zip(*(tensors[name].unbind() for name in KeptStage._fields), strict=True)]
 
 
 def expected_stages(facts: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
     """Return tensors, without memory, of what a snapshot with these *facts* holds."""
-    return {name: torch.empty(*shape, dtype=ON_HOST[name], device="meta") for name, shape in facts.items()}
+    return {name: torch.empty(*shape, dtype=DTYPES[name], device="meta") for name, shape in facts.items()}
 
 
 def _stacked(stages: Sequence[Tensor], like: Tensor) -> Array:
@@ -127,14 +125,11 @@ def _stacked(stages: Sequence[Tensor], like: Tensor) -> Array:
 
 def _samples(setup: Setup, samples: Samples) -> dict[str, Array]:
     """Return which samples the lines of features are of: row and task of each, and the places of test samples in exams."""
-    tests, tasks = [len(task.test) for task in setup.stream.tasks], np.arange(len(setup.stream.tasks))
-    learned = [thinned(part.cpu().numpy(), share_of(len(tasks))) for part in samples.learned]
-    starts = np.cumsum([0, *tests])
-    tested = [start + thinned(np.arange(count), share_of(len(tasks))) for start, count in zip(starts, tests, strict=False)]
+    learned, tasks = [thinned(samples, part) for part in samples.learned], np.arange(len(setup.stream.tasks))
     return {
-        "places_tested": np.concatenate(tested),
-        "rows_tested": setup.stream.test_rows.cpu().numpy()[samples.mixed.cpu().numpy()].astype(np.int64),
-        "tasks_tested": tasks.repeat([len(part) for part in tested]),
-        "rows_learned": setup.stream.train_rows.cpu().numpy()[np.concatenate(learned)].astype(np.int64),
+        "places_tested": torch.cat(samples.places).cpu().numpy(),
+        "rows_tested": setup.stream.test_rows[samples.mixed].cpu().numpy().astype(np.int64),
+        "tasks_tested": tasks.repeat([len(part) for part in samples.places]),
+        "rows_learned": setup.stream.train_rows[torch.cat(learned)].cpu().numpy().astype(np.int64),
         "tasks_learned": tasks.repeat([len(part) for part in learned]),
     }

@@ -19,7 +19,7 @@ from contilab.engine.draws import Stage
 from contilab.engine.ensemble import MemberState, initial_params
 from contilab.engine.recording.activity import features_and_activity
 from contilab.engine.recording.features import Samples, features_of, samples_of
-from contilab.engine.recording.kept import kept_after, share_of, thinned
+from contilab.engine.recording.kept import keeps_features, kept_of, thinned
 from contilab.engine.recording.representation import Portrait, Representation, features_bytes, has_representation
 from contilab.engine.setup import Setup, resting
 from contilab.metrics.contract import Missing
@@ -55,12 +55,14 @@ def _portrait(
     is_last = stage.task == len(setup.stages) - 1
     sizes = [len(part) for part in samples.tested]
     is_compared = len(setup.stages) == len(stream.tasks) and features_bytes(sizes, features.shape[1]) > 0
+    is_kept = keeps_features(setup, samples, features.shape[1])
     probe, cka, learned, own = [], [], [], None
     for task, (train, test) in enumerate(zip(samples.learned, samples.tested, strict=True)):
         seen = features_of(forward, stream.train_inputs, train, look)
         new = features_of(forward, stream.test_inputs, test, look)
         probe.append(_defined(_probe, seen, new, stream.train_rows[train], stream.test_rows[test]))
-        learned.append(thinned(seen, share_of(len(samples.learned))))
+        if is_kept:
+            learned.append(thinned(samples, torch.from_numpy(seen)))
         if is_compared and is_last:
             cka.append(_defined(linear_cka, new, known.features[task].numpy() if task < stage.task else new))
         elif is_compared and task == stage.task:
@@ -75,7 +77,7 @@ def _portrait(
         passes=samples.passes,
         features=own,
         params=None if is_last else {name: value.detach().to("cpu", copy=True) for name, value in member.params.items()},
-        kept=kept_after(setup, features, learned, activity),
+        kept=kept_of(features, learned, activity) if is_kept else None,
     )
 
 
