@@ -11,7 +11,7 @@ from contilab.report.protocol import Protocol
 from contilab.report.schedule import differing
 from contilab.report.selection import Choice
 from contilab.report.statistics.interval import HONEST_SEEDS
-from contilab.report.statistics.outlier import is_testable, outliers
+from contilab.report.statistics.outlier import TEST, is_testable, outliers
 from contilab.report.statistics.paired import seeds_needed
 from contilab.store.layout import short
 
@@ -52,7 +52,7 @@ def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]])
             _each(found, _held_out),
         ),
         (
-            "Seeds that stand apart: flagged by Grubbs' test at .01, as is one clean cell of a hundred; never dropped",
+            f"Seeds that stand apart: flagged by {TEST}; never dropped",
             _each(found, _apart),
         ),
         ("Seeds that stand apart were not looked for: it needs scipy, which comes with contilab[report]", _each(found, _blind)),

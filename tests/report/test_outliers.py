@@ -33,6 +33,15 @@ class TestRate:
         # 4 standard errors of a share over 40,000 cells
         assert rates == pytest.approx(dict.fromkeys(rates, MARKED), abs=4 * np.sqrt(MARKED / 40_000))
 
+    @pytest.mark.parametrize("spread", [1, 10])
+    @pytest.mark.parametrize("size", [3, 4, 5])
+    def test_ties_do_not_raise_it(self, size, spread):
+        """Rounded to whole test samples, of which the spread is a few, no more cells are marked than are stated."""
+        counts = np.round(np.random.default_rng(size).normal(500.3, spread, (500, size)))
+        marked = [any(outliers(row)) for row in (counts / 1_000).tolist()]
+
+        assert np.mean(marked) <= MARKED + 4 * np.sqrt(MARKED / 500)  # standard errors of a share over 500 cells
+
     @pytest.mark.parametrize("size", [3, 5, 12])
     def test_a_cell_is_marked_beyond_the_bound_only(self, size):
         """A cell has a mark exactly where its farthest value lies beyond the bound."""
@@ -65,7 +74,9 @@ class TestMarks:
         [
             (APART, [4]),
             (CLEAN, []),
-            ([0.8, 0.8, 0.8, 0.2], [3]),
+            ([0.95, 0.95, 0.9472], []),
+            ([0.8, 0.8, 0.8, 0.8, 0.2], []),
+            ([0.8, 0.8, 0.801, 0.801, 0.2], [4]),
             ([0.8, 0.8], []),
             ([0.8] * 6, []),
             ([0.1 + 0.2, 0.3, 0.3, 0.3], []),
@@ -74,7 +85,7 @@ class TestMarks:
         ],
     )
     def test_by_hand(self, values, marked):
-        """The farthest, again while there is one; not of two values, nor by rounding, nor a spread that n allows."""
+        """The farthest, again while there is one; not of two values, nor where all others tie, nor a spread that n allows."""
         assert [place for place, is_far in enumerate(outliers(values)) if is_far] == marked
 
     def test_without_scipy_there_are_none(self, monkeypatch):
