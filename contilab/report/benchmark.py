@@ -4,7 +4,7 @@ Scenarios never share a table: they measure different things.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -15,8 +15,6 @@ from contilab.metrics.table import metric
 from contilab.report.runs import RunReport, metric_of, metrics_of
 from contilab.report.summary import Summary, summarise
 from contilab.spec.study import Cell
-
-MIXABLE = ("versions", "device", "precision", "processor")  # what may differ between results without making them other runs
 
 NOT_COMPUTED = Absent("it was not computed for this run: contilab metrics STUDY --add NAME does")
 
@@ -51,11 +49,6 @@ class Variant(NamedTuple):
     def tasks(self) -> int:
         """The number of tasks, which a sweep may vary between variants; 0 before there is a result."""
         return max((run.record.tasks for run in self.runs if run.record), default=0)
-
-    @property
-    def mixed(self) -> tuple[str, ...]:
-        """What the runs of this cell mix: one sentence part per kind."""
-        return mixture(self.runs)
 
     def evidence(self) -> dict[int, Evidence]:
         """Return what was measured, by seed, without predictions."""
@@ -125,15 +118,6 @@ def benchmarks(runs: Iterable[RunReport]) -> list[Benchmark]:
     return [_benchmark(*place, list(cells.values())) for place, cells in places.items()]
 
 
-def mixture(runs: Iterable[RunReport]) -> tuple[str, ...]:
-    """Return what *runs* mix in versions, device kinds or precisions, such as "torch 2.6.0 and 2.7.1"."""
-    found: dict[str, dict[str, None]] = {}
-    for run in runs:
-        for name, value in facts(run.circumstances):
-            found.setdefault(name, {})[value] = None
-    return tuple(f"{name} {' and '.join(sorted(values))}" for name, values in found.items() if len(values) > 1)
-
-
 def _benchmark(preset: str, name: str, scenario: str, cells: list[tuple[Cell, list[RunReport]]]) -> Benchmark:
     results = {run.name: run.record.scenario for _, runs in cells for run in runs if run.record}
     require_one_scenario({"the plan": scenario, **results})
@@ -163,16 +147,6 @@ def plain(value: Any) -> str:
     ('sgd', '0.1', 'true', '[400, 400]')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield by name what may differ between results, as text."""
-    for name in MIXABLE:
-        value = circumstances.get(name)
-        if isinstance(value, Mapping):
-            yield from ((key, plain(item)) for key, item in value.items())
-        elif value is not None:
-            yield name, plain(value).partition(":")[0]  # cuda:0 and cuda:1 are one kind
 
 
 def _mean(values: Iterable[Value]) -> Value:

@@ -4,10 +4,15 @@ They are facts of a group of runs, so the seeds of one cell can differ as well: 
 each other only.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from contilab.report.benchmark import Benchmark, Variant, facts
+from contilab.report.benchmark import Benchmark, Variant, plain
+
+MIXABLE = ("versions", "device", "precision", "processor")  # what may differ between results without making them other runs
+
+Values = dict[str, list[int]]  # of one fact of one cell: the seeds by value
+Cells = dict[int, Values]  # of one fact: by place of the variant
 
 
 class Mixture(NamedTuple):
@@ -26,16 +31,35 @@ def mixtures_of(benchmark: Benchmark) -> Iterable[Mixture]:
             yield Mixture(benchmark.preset, f"{name} {_grouped(benchmark, cells)}", is_within)
 
 
-Cells = dict[int, dict[str, list[int]]]  # by place of the variant, and by value: the seeds
+def differing_seeds(variant: Variant) -> tuple[str, ...]:
+    """Return each fact that differs between the seeds of *variant*, such as "precision bf16 (seed 3) and fp32 (seeds 0-2)"."""
+    return tuple(f"{name} {_values(values)}" for name, values in _facts_of(variant).items() if len(values) > 1)
 
 
 def _by_fact(benchmark: Benchmark) -> dict[str, Cells]:
     found: dict[str, Cells] = {}
     for place, variant in enumerate(benchmark.variants):
-        for run in variant.runs:
-            for name, value in facts(run.circumstances):
-                found.setdefault(name, {}).setdefault(place, {}).setdefault(value, []).append(run.seed)
+        for name, values in _facts_of(variant).items():
+            found.setdefault(name, {})[place] = values
     return found
+
+
+def _facts_of(variant: Variant) -> dict[str, Values]:
+    found: dict[str, Values] = {}
+    for run in variant.runs:
+        for name, value in _facts(run.circumstances):
+            found.setdefault(name, {}).setdefault(value, []).append(run.seed)
+    return found
+
+
+def _facts(circumstances: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield by name what may differ between results, as text."""
+    for name in MIXABLE:
+        value = circumstances.get(name)
+        if isinstance(value, Mapping):
+            yield from ((key, plain(item)) for key, item in value.items())
+        elif value is not None:
+            yield name, plain(value).partition(":")[0]  # cuda:0 and cuda:1 are one kind
 
 
 def _grouped(benchmark: Benchmark, cells: Cells) -> str:
@@ -48,7 +72,7 @@ def _grouped(benchmark: Benchmark, cells: Cells) -> str:
     return "; ".join(f"{value} for {names}" for value, names in named)
 
 
-def _values(found: dict[str, list[int]]) -> str:
+def _values(found: Values) -> str:
     if len(found) == 1:
         return next(iter(found))
     parts = (f"{value} (seed{'s' if len(seeds) > 1 else ''} {ranges(seeds)})" for value, seeds in sorted(found.items()))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from contilab.metrics.contract import Absent, Metric, Value
 from contilab.metrics.table import metric
 from contilab.report.benchmark import NOT_COMPUTED, Benchmark, Variant
+from contilab.report.mixture import differing_seeds
 from contilab.report.numbers import number
 from contilab.report.schedule import schedules
 from contilab.report.statistics.outlier import MEANING, outliers
@@ -219,7 +220,8 @@ def seed_values(values: Mapping[int, Value], write: Callable[[float], str]) -> s
 
 
 def _mixed(variant: Variant) -> str:
-    return f"mixed: {'; '.join(variant.mixed)}" if variant.mixed else ""
+    found = differing_seeds(variant)
+    return f"mixed: {'; '.join(found)}" if found else ""
 
 
 def _letters(index: int) -> str:

@@ -129,8 +129,8 @@ class TestPage:
         assert "No difference in this table can be significant at .05" in page
 
     def test_mixed_versions_are_marked(self, page):
-        """The cell whose seeds were trained under two versions of torch carries both."""
-        assert "mixed: torch 2.6.0 and 2.7.1" in page
+        """The cell whose seeds were trained under two versions of torch carries both, each with its seeds."""
+        assert "mixed: torch 2.6.0 (seeds 0-1) and 2.7.1 (seed 2)" in page
 
     def test_the_way_back_is_there(self, page):
         """Values of the command line, versions and the protocol of each cell are in the page."""
@@ -155,7 +155,7 @@ class TestMarkdown:
 
         assert len(figures) == 8
         assert all((written.directory / name).is_file() for name in figures)
-        assert "| naive (mixed: torch 2.6.0 and 2.7.1) |" in text
+        assert "| naive (mixed: torch 2.6.0 (seeds 0-1) and 2.7.1 (seed 2)) |" in text
         assert "\n- (a) one row only\n" in text
 
     def test_texts_of_a_study_stay_texts(self, written):
