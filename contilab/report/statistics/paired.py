@@ -45,15 +45,13 @@ def wilcoxon(differences: Sequence[float]) -> float:
     if not d.size:
         return 1.0
     doubled = np.rint(2 * mid_ranks(np.abs(d))).astype(int)  # mid-ranks are halves, so doubled they are counted exactly
-    # how many patterns have each sum of positive ranks: the digits of one number to the base 2^(n + 1), which no count reaches
-    width = int(d.size) + 1
-    counts = 1
-    for rank in doubled.tolist():
-        counts += counts << rank * width
+    shares = np.zeros(int(doubled.sum()) + 1)  # of the patterns, by sum of positive ranks; multiples of 2^-n, exact to n = 52
+    shares[0] = 1
+    for rank in doubled:
+        shares[rank:] = shares[rank:] + shares[:-rank]
+        shares /= 2
     positive = int(doubled[d > 0].sum())
-    below, above = counts & ((1 << (positive + 1) * width) - 1), counts >> positive * width
-    tail = min(digits % ((1 << width) - 1) for digits in (below, above))  # the sum of the digits, as by casting out nines
-    return float(min(1.0, tail / 2 ** (width - 2)))
+    return float(min(1.0, 2 * min(shares[: positive + 1].sum(), shares[positive:].sum())))
 
 
 def mid_ranks(values: Sequence[float] | Any) -> Any:
