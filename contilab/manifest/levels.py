@@ -50,10 +50,14 @@ class Merged(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What cells are settled by: the menu, and the keys of each shared table and of each plugin's name."""
+    """What cells are settled by: the menu, and the keys of each shared table and of each plugin's name.
+
+    *memories*: what each method of the study that uses memory accepts of that table, by key.
+    """
 
     menu: Menu
     place: str
+    memories: tuple[Mapping[str, tuple[str, ...]], ...]
     shared: dict[str, dict[str, Key]]
     named: dict[str, dict[str, Key]]
 
@@ -72,11 +76,13 @@ def stack(levels: Iterable[Level], below: Mapping[str, Given] | None = None) -> 
     return merged
 
 
-def rules(menu: Menu, place: str) -> Rules:
-    """Return the rules of *menu*; *place*: of faults that no single key has."""
+def rules(menu: Menu, place: str, methods: Iterable[str]) -> Rules:
+    """Return the rules of *menu* for a study of *methods*; *place*: of faults that no single key has."""
     every = {**named_keys(menu), **shared_keys()}
     shared = {table: {key: value for key, value in every.items() if key.startswith(f"{table}.")} for table in SHARED}
-    return Rules(menu, place, shared, {kind: {f"{kind}.name": every[f"{kind}.name"]} for kind in ("model", "optim")})
+    entries = (menu.entry("method", method) for method in methods)
+    memories = tuple(entry.memory for entry in entries if entry.uses_memory)
+    return Rules(menu, place, memories, shared, {kind: {f"{kind}.name": every[f"{kind}.name"]} for kind in ("model", "optim")})
 
 
 def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping[str, str]) -> Merged:
@@ -91,7 +97,7 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
         if table != "memory":
             merged.tables[table] = _filled(merged, rules, keys, given)
         elif entry.uses_memory:
-            merged.tables[table] = _filled(merged, rules, keys, given_to_memory(given, entry.memory))
+            merged.tables[table] = _filled(merged, rules, keys, given_to_memory(given, entry.memory, rules))
     for kind in PLUGINS:
         name = method if kind == "method" else _filled(merged, rules, rules.named[kind], given).get("name")
         if name not in rules.menu.names[kind]:
@@ -108,14 +114,21 @@ def settle(given: Mapping[str, Given], rules: Rules, method: str, meant: Mapping
     return merged._replace(undefined=_undefined(rules, "matrix.method", method, scenario, entry.scenarios))
 
 
-def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str, ...]]) -> dict[str, Given]:
-    """Return what a method's memory is given: its own defaults below, and where it accepts one value only what is meant for it.
-
-    What levels of all methods say of such a key is meant for those that have a choice.
-    """
+def given_to_memory(given: Mapping[str, Given], accepted: Mapping[str, tuple[str, ...]], rules: Rules) -> dict[str, Given]:
+    """Return what a method's memory is given: its own defaults, and where it has no choice only what is meant for it."""
     own = {f"memory.{key}": Given(values[0], DEFAULTS) for key, values in accepted.items()}
     fixed = {f"memory.{key}" for key, values in accepted.items() if len(values) == 1}
-    return {**own, **{key: value for key, value in given.items() if key not in fixed or value.level.is_particular}}
+    return {**own, **{key: value for key, value in given.items() if key not in fixed or _is_meant(rules, key, value)}}
+
+
+def _is_meant(rules: Rules, key: str, given: Given) -> bool:
+    """Return whether a *key* of memory is *given* to a method that accepts one value of it.
+
+    What a level of all methods says is meant for those of the study that accept it, and for all if none does: a mistake.
+    """
+    short = key.partition(".")[2]
+    fits_some = any(given.value in memory.get(short, (given.value,)) for memory in rules.memories)
+    return given.level.is_particular or (given.level.is_own and not fits_some)
 
 
 def _contradictions(rules: Rules, tables: Mapping[str, dict[str, Any]]) -> list[Fault]:

@@ -61,7 +61,7 @@ def resolve(text: str, *, place: str, values: Sequence[str], menu: Menu) -> Reso
     faults = [*line.faults, *doubled(written, place), *faults, *clashes(document, line.settings, place)]
     if faults or valid is None:
         raise ManifestError(faults)
-    return Resolved(valid["name"], *_cells(valid, profile, rules(menu, place), place))
+    return Resolved(valid["name"], *_cells(valid, profile, rules(menu, place, valid["matrix"]["method"]), place))
 
 
 def _profile(document: Mapping[str, Any]) -> Profile:

@@ -131,6 +131,17 @@ class TestMemoryOfOneValue:
         assert {key: found["er"][key] for key in self.OTHER} == self.OTHER
         assert {(method, key): found[method][key] for method, key in only_values()} == only_values()
 
+    def test_a_value_for_all_methods_that_fits_none_is_refused(self):
+        """In a study of methods without a choice, what fits one of them is meant for it, and what fits none is a mistake."""
+        methods, both = '["naive", "gem", "icarl"]', 'sweep.memory.policy=["reservoir", "ring"]'
+        with pytest.raises(ManifestError) as caught:
+            resolved("class", methods, "memory.insert=task_end", both)
+
+        assert caught.value.faults == (
+            Fault("m.toml: memory.policy", '"reservoir" does not fit gem', 'it accepts "ring"'),
+            Fault("m.toml: memory.policy", '"reservoir" does not fit icarl', 'it accepts "herding"'),
+        )
+
     def test_its_own_value_is_accepted(self):
         """To write out what it does anyway is no fault."""
         given = [f"method_overrides.{method}.memory.{key} = '{value}'" for (method, key), value in only_values().items()]
