@@ -20,6 +20,7 @@ from contilab.engine.recording.representation import features_bytes
 from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
+from contilab.plan.plugins import built
 from contilab.plan.speed import UNKNOWN, Answers, Known, Work, known, rate_of, time
 from contilab.spec.fields import per_member, values_per_member
 from contilab.spec.run import Run
@@ -132,8 +133,8 @@ def _fixed(menu: Menu, kind: str, plugin: Plugin) -> tuple[Any, ...]:
 
 
 def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
-    model = _built(menu, "model", run.model, source.input_shape, source.head_rows)
-    strategy: Strategy = _built(menu, "method", run.method)
+    model: Model = built(menu, "model", run.model, source.input_shape, source.head_rows)
+    strategy: Strategy = built(menu, "method", run.method)
     params: Params = {name: torch.empty(one.shape, device="meta") for name, one in model.table.items()}
     states = _states(run, menu, strategy, params)
     numbers = sum(value.numel() for value in params.values())
@@ -164,7 +165,7 @@ def _states(run: Run, menu: Menu, strategy: Strategy, params: Params) -> int:
     """Return the bytes of the states of optimiser and method of one member."""
     rates = _values(menu, "optim", run.optim)
     own = Member(values=_values(menu, "method", run.method), lr=rates["lr"])
-    both = [_built(menu, "optim", run.optim).init(params, rates), strategy.init(params, own)]
+    both = [built(menu, "optim", run.optim).init(params, rates), strategy.init(params, own)]
     return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(both) if isinstance(leaf, torch.Tensor))
 
 
@@ -255,11 +256,6 @@ def _lines_bytes(run: Run, strategy: Strategy) -> int:
     """Return the bytes of a landscape in the result: lines of losses, accuracies, and cosines of all pairs after each task."""
     tasks = run.benchmark.tasks
     return 8 * (tasks**3 + tasks * (PLACES + 1)) if _landscape_bytes(run, strategy, 1) else 0
-
-
-def _built(menu: Menu, kind: str, plugin: Plugin, *further: Any) -> Any:
-    entry = menu.entry(kind, plugin.name)
-    return entry.make(entry.settings(**plugin.settings), *further)
 
 
 def _values(menu: Menu, kind: str, plugin: Plugin) -> dict[str, Any]:

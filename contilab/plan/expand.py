@@ -11,6 +11,7 @@ from contilab.hardware.device import check_device
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import Resolved, ResolvedCell
 from contilab.plan.memory import memory_faults
+from contilab.plan.plugins import built
 from contilab.plan.streams import stream_faults
 from contilab.spec.numerics import numerics_tags
 from contilab.spec.run import Run
@@ -92,9 +93,8 @@ def _models(resolved: Resolved, menu: Menu, sources: Mapping[Benchmark, Source],
         if source:
             pairs.setdefault(f"{model} {source.input_shape} {source.head_rows}", (model, source, cell.preset))
     for model, source, preset in pairs.values():
-        entry = menu.entry("model", model.name)
         try:
-            entry.make(entry.settings(**model.settings), source.input_shape, source.head_rows)
+            built(menu, "model", model, source.input_shape, source.head_rows)
         except InputError as error:
             told = [Fault(f"{place}: {fault.place} of preset {preset}", fault.problem, fault.hint) for fault in error.faults]
             faults |= dict.fromkeys(told)

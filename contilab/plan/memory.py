@@ -1,8 +1,7 @@
 """Memories that hold too little for their method, or that nothing could ever fill; found when a study is planned.
 
-How the entries are shared follows from the policy, as the engine does it: herding gives each class floor(M / C), of which each
-task of a class that several tasks share gets as much as the others; ring gives each task floor(M / T), ring_class each class
-floor(M / C). A reservoir, or a class-balanced memory, has no shares, but cannot hold more classes than it has entries.
+How the entries are shared follows from the policy, see `contilab.engine.memory.occupancy`. A reservoir, or a class-balanced
+memory, has no shares, but cannot hold more classes than it has entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +12,13 @@ from contilab.data.contract import Source
 from contilab.errors import Fault
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import ResolvedCell
+from contilab.plan.plugins import built
 from contilab.spec.sections import Benchmark, Memory, Train, plugin_from
 from contilab.strategies.contract import Strategy
 
-ROOM = 1_000_000  # entries asked for though nothing fills them; chosen: er, derpp, agem and gem learn digits so in 2.4 GB
+# Entries asked for though nothing fills them; chosen. A process that learns digits so took 0.7 GB with derpp, 3.4 GB with agem
+# (2026-11-30, one seed, two Xeon cores).
+ROOM = 1_000_000
 
 
 class _Asked(NamedTuple):
@@ -63,10 +65,8 @@ def memory_faults(cells: Iterable[ResolvedCell], sources: Mapping[Benchmark, Sou
 
 
 def _asked(cell: ResolvedCell, source: Source, menu: Menu) -> _Asked:
-    method = plugin_from(cell.settings["method"])
-    entry = menu.entry("method", method.name)
-    strategy: Strategy = entry.make(entry.settings(**method.settings))
     tables = cell.settings
+    strategy: Strategy = built(menu, "method", plugin_from(tables["method"]))
     return _Asked(
         method=cell.method,
         memory=Memory(**tables["memory"]),

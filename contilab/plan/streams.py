@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from contilab.errors import Fault
 from contilab.manifest.menu import Menu
 from contilab.manifest.resolve import ResolvedCell
+from contilab.plan.plugins import built
+from contilab.spec.sections import plugin_from
 from contilab.strategies.contract import Strategy
 
 MIXED = {"fuzzy_steps": "fuzzy boundaries", "blurry_share": "blurry tasks"}
@@ -16,9 +18,7 @@ def stream_faults(cells: Iterable[ResolvedCell], menu: Menu, place: str) -> list
     for cell in cells:
         benchmark = cell.settings["benchmark"]
         if benchmark["online"] or any(benchmark[key] for key in MIXED):
-            own = {key: value for key, value in cell.settings["method"].items() if key != "name"}
-            entry = menu.entry("method", cell.method)
-            strategy: Strategy = entry.make(entry.settings(**own))
+            strategy: Strategy = built(menu, "method", plugin_from(cell.settings["method"]))
             faults |= dict.fromkeys(_one_pass(cell, strategy, place))
             faults |= dict.fromkeys(_mixed(cell, strategy, place))
     return list(faults)

@@ -1,22 +1,16 @@
 import json
-from functools import cache
 from math import prod
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from contilab.data.cache import Cache, Named
-from contilab.engine.memory.occupancy import herding_quotas
 from contilab.errors import Fault, ManifestError
-from contilab.manifest.keys import RIVALS
-from contilab.manifest.resolve import ResolvedCell, resolve
+from contilab.manifest.resolve import resolve
 from contilab.plan.expand import Expanded, expand
-from contilab.plan.memory import memory_faults
 from contilab.plan.menu import catalog_menu
 from contilab.spec.numerics import ENGINE
 from contilab.spec.run import run_from
-from contilab.spec.sections import Benchmark
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
 HEAD = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["synthetic_class"]\nmethod = ["naive", "er"]\nseed = [0, 1]\n'
@@ -125,132 +119,6 @@ class TestRuns:
         """Numbers that no machine can serve are out of range, not a crash of the one that plans or trains."""
         with pytest.raises(ManifestError, match="is out of range"):
             _expanded("", setting)
-
-
-RING, BY_MEANS = {"memory.policy": "ring"}, {"method.head": "ncm"}
-HERDING = {"memory.policy": "herding", "memory.insert": "task_end"}
-CLASSES, SHARED = "each of the 6 classes", "each of the 2 classes in each of the 3 tasks"
-EACH = "each class of each of the 3 tasks"
-METHODS = ("agem", "der", "derpp", "er", "er_ace", "gdumb", "gem", "icarl")
-Settings = dict[str, int | str]
-
-
-@cache
-def _cells() -> dict[tuple[str, str], ResolvedCell]:
-    """Return a cell of each method in each scenario."""
-    presets = [f"synthetic_{scenario}" for scenario in ("task", "class", "domain")]
-    values = (f"matrix.preset={presets}", f"matrix.method={list(METHODS)}")
-    resolved = resolve(HEAD, place="m.toml", values=values, menu=catalog_menu())
-    return {(cell.preset, cell.method): cell for cell in resolved.cells}
-
-
-def _told(scenario: str, method: str, settings: Settings) -> list[Fault]:
-    """Return the faults of memory that *settings* have."""
-    cell = _cells()[f"synthetic_{scenario}", method]
-    tables = {table: dict(own) for table, own in cell.settings.items()}
-    for key, value in settings.items():
-        table, _, short = key.partition(".")
-        tables[table].pop(RIVALS.get(key, "").partition(".")[2], None)
-        tables[table][short] = value
-    benchmark = Benchmark(**tables["benchmark"])
-    source = catalog_menu().entry("benchmark", benchmark.name).make(benchmark)
-    return memory_faults([cell._replace(settings=tables)], {benchmark: source}, catalog_menu(), "m.toml")
-
-
-class TestMemory:
-    """Memories that keep too little, or could never be filled: six classes in three tasks, which share two rows in domain."""
-
-    @pytest.mark.parametrize(
-        ("cell", "key", "least", "what", "others"),
-        [
-            (("class", "icarl"), "memory.total", 6, CLASSES, {}),
-            (("task", "icarl"), "memory.total", 6, CLASSES, {}),
-            (("class", "er"), "memory.total", 6, CLASSES, BY_MEANS),
-            (("task", "derpp"), "memory.total", 6, CLASSES, BY_MEANS),
-            (("class", "er"), "memory.total", 6, EACH, BY_MEANS | RING),
-            (("class", "er"), "memory.total", 12, EACH, BY_MEANS | RING | {"benchmark.first_task": 4}),
-            (("class", "er"), "memory.total", 6, CLASSES, HERDING),
-            (("domain", "er"), "memory.total", 6, SHARED, HERDING),
-            (("domain", "er"), "memory.per_class", 3, SHARED, HERDING),
-            (("class", "er"), "memory.total", 6, CLASSES, {"memory.policy": "ring_class"}),
-            (("domain", "gem"), "memory.total", 3, "each of the 3 tasks", {}),
-        ],
-    )
-    def test_less_than_one_entry_for_each(
-        self, cell: tuple[str, str], key: str, least: int, what: str, others: Settings
-    ) -> None:
-        """A memory that keeps nothing of some class or task is refused with the least that it needs; so much is accepted."""
-        assert _told(*cell, {key: least, **others}) == []
-        assert _told(*cell, {key: least - 1, **others}) == [
-            Fault(
-                f"m.toml: {key} of preset synthetic_{cell[0]}",
-                f"{key} = {least - 1} gives {cell[1]} less than one entry for {what}",
-                f"give at least {key} = {least}, so that there is one for {what}",
-            )
-        ]
-
-    @pytest.mark.parametrize("scenario", ["task", "class", "domain"])
-    def test_herding_is_refused_where_the_engine_would_keep_nothing_of_a_class(self, scenario: str) -> None:
-        """Of memories of 1 to 13 entries those are refused that leave some class of some task without an exemplar."""
-        offered = np.ones((3, 2), dtype=np.int64) if scenario == "domain" else np.kron(np.eye(3, dtype=np.int64), [1, 1])
-        refused = [total for total in range(1, 14) if _told(scenario, "er", {"memory.total": total, **HERDING})]
-
-        assert refused == [total for total in range(1, 14) if (herding_quotas(offered, total)[offered > 0] == 0).any()]
-
-    @pytest.mark.parametrize(
-        ("method", "key", "least"),
-        [
-            *((method, "total", "memory.total = 1") for method in ("agem", "der", "derpp", "er", "er_ace", "gdumb")),
-            ("er", "per_class", "memory.per_class = 1"),
-            ("gem", "total", "memory.total = 3, so that there is one for each of the 3 tasks"),
-            ("icarl", "total", f"memory.total = 6, so that there is one for {CLASSES}"),
-            ("icarl", "per_class", f"memory.per_class = 1, so that there is one for {CLASSES}"),
-        ],
-    )
-    def test_memory_that_keeps_nothing(self, method: str, key: str, least: str) -> None:
-        """A method that uses memory is not planned with none: naive is what trains without."""
-        assert _told("class", method, {f"memory.{key}": 0}) == [
-            Fault(
-                f"m.toml: memory.{key} of preset synthetic_class",
-                f"memory.{key} = 0 keeps nothing",
-                f"use naive, or give at least {least}",
-            )
-        ]
-
-    @pytest.mark.parametrize(
-        ("method", "settings", "offered", "enough"),
-        [
-            ("er", {"memory.total": 10**11}, 1200, "memory.total = 1200"),
-            ("er", {"memory.total": 1_000_001}, 1200, "memory.total = 1200"),
-            ("er", {"memory.per_class": 10**11}, 1200, "memory.per_class = 200"),
-            ("derpp", {"memory.total": 1_000_001, "train.epochs": 2}, 2400, "memory.total = 2400"),
-            ("derpp", {"memory.total": 1_000_001, "train.steps": 5, "train.batch": 4}, 60, "memory.total = 60"),
-            ("gem", {"memory.total": 1_000_001}, 1200, "memory.total = 3600"),
-        ],
-    )
-    def test_memory_that_can_never_be_filled(self, method: str, settings: Settings, offered: int, enough: str) -> None:
-        """Far more entries than samples that are ever offered are refused, with a size that keeps all of these."""
-        key, count = next(iter(settings.items()))
-
-        assert _told("class", method, settings) == [
-            Fault(
-                f"m.toml: {key} of preset synthetic_class",
-                f"{key} = {count} can never be filled: at most {offered} samples are offered to it",
-                f"{enough} keeps all of them",
-            )
-        ]
-
-    @pytest.mark.parametrize("settings", [{"memory.total": 10**6}, {"memory.total": 10**6 + 1, "train.steps": 400_000}])
-    def test_memory_that_keeps_everything(self, settings: Settings) -> None:
-        """A memory that is larger than the data, but no burden, is a choice; so is any that can be filled."""
-        assert _told("class", "der", settings) == []
-
-    def test_comes_with_other_faults(self) -> None:
-        """Memory, device and benchmark are three faults of one message; methods that use no memory add none."""
-        with pytest.raises(ManifestError) as raised:
-            _expanded("", "memory.total=0", "engine.device=gpu", "train.augment=flip")
-
-        assert [fault.place.split()[1] for fault in raised.value.faults] == ["engine.device", "train.augment", "memory.total"]
 
 
 def put_shape(cache: Cache, name: str, classes: int) -> None:
