@@ -3,7 +3,10 @@
 import gzip
 import hashlib
 import io
+import os
 import pickle
+import runpy
+import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -23,7 +26,7 @@ from contilab.data.batch_set import BatchFile
 from contilab.data.cifar import PIXELS, binary, pickled
 from contilab.data.digest import digest_of
 from contilab.data.folder_set import FolderSet
-from contilab.data.importing import read_known
+from contilab.data.importing import import_data, read_known
 from contilab.engine.executions.loop import loop
 from contilab.engine.setup import learner_of, prepare
 from contilab.engine.train import train_group
@@ -32,6 +35,7 @@ from contilab.records.outcome import Outcome
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Numerics, Plugin, Train
 
+TEST_DATA = os.environ.get("CONTILAB_TEST_DATA")
 TRAIN, TEST, CLASSES = 16, 8, 4
 BATCH_NAMES = ("data_batch_1", "test_batch")
 IDX_NAMES = [file.name for file in published.MNIST.files]
@@ -248,3 +252,31 @@ class TestForms:
             digests.add(digest_of(reading.dataset))
 
         assert len(digests) == 1
+
+
+class TestPhotographs:
+    """The 60,000 photographs of CIFAR-10, from their JPEG copy."""
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(300)  # decoding them takes 20 s alone
+    @pytest.mark.skipif(not TEST_DATA, reason="CONTILAB_TEST_DATA is not set")
+    def test_both_official_layouts_in_full(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Binary and python files of all of them are one data set, said not to be the published one, and trained on."""
+        monkeypatch.setenv("CONTILAB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(sys, "argv", ["make", str(tmp_path / "binary")])
+        runpy.run_path(str(Path(TEST_DATA or "") / "make_cifar10_binary.py"), run_name="__main__")
+        (tmp_path / "python").mkdir()
+        for path in (tmp_path / "binary" / BINARY).glob("*.bin"):
+            rows = np.fromfile(path, np.uint8).reshape(-1, 1 + PIXELS)
+            table = {b"data": rows[:, 1:], b"labels": rows[:, 0].tolist()}
+            (tmp_path / "python" / path.stem).write_bytes(pickle.dumps(table, 4))
+        environ = {"CONTILAB_CACHE": str(tmp_path / "cache")}
+
+        first = import_data("cifar10", tmp_path / "binary", environ)
+        second = import_data("cifar10", tmp_path / "python", environ, own_name="jpeg-copy")
+        data, outcome = trained("split_cifar10", train_per_task=40, test_per_task=20)
+
+        assert (first.named.shown, first.named.is_published) == ("cifar10 (not the published files)", False)
+        assert data == Data(name="cifar10 (not the published files)", digest=first.named.digest)
+        assert second.named.digest == first.named.digest
+        assert (outcome.record.state, len(outcome.tensors["target"])) == ("finished", 40)
