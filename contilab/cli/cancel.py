@@ -7,6 +7,7 @@ import typer
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 from contilab.store.cancel import cancel as stop
 from contilab.store.layout import short
+from contilab.store.probe import check_writable
 from contilab.store.store import open_store
 
 
@@ -17,6 +18,7 @@ def cancel(
 ) -> None:
     """Stop a study or a group: runners keep a checkpoint and let go of it at their next beat; results stay."""
     opened = open_store(store)
+    check_writable(store)
     done = stop(opened, what)
     for gid in done.groups:
         typer.echo(f"cancelled: group {short(gid)}")

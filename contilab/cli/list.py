@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from contilab.cli.columns import columns
 from contilab.cli.width import folded, line_width
 from contilab.errors import UsageError
 from contilab.metrics.table import METRICS, metric
+
+if TYPE_CHECKING:
+    from contilab.cli.settings import Setting
 
 TITLES = {"benchmark": "benchmarks", "model": "models", "optim": "optimisers", "method": "methods"}
 END = "contilab list NAME explains one of them, also a setting: contilab list optim.lr"
@@ -33,7 +36,7 @@ def _everything() -> str:
         "profiles": [(name, profile_summary(name)) for name in profile_names()],
         "presets": [(name, _preset(name)) for name in preset_names()],
         **{TITLES.get(kind, kind): _menu(kind) for kind in catalog.KINDS},
-        "tables of settings": [(table, _lasts(table)) for table in (*SHARED, *PLUGINS)],
+        "tables of settings": [(table, _shorts(table)) for table in (*SHARED, *PLUGINS)],
         "metrics": [(name, metric(name).summary) for name in METRICS],
         "reference tables": [(name, read_table(name).title) for name in tables()],
     }
@@ -52,10 +55,10 @@ def _preset(name: str) -> str:
     return f"{settings['benchmark.name']}, {settings['benchmark.scenario']}-incremental, {settings['benchmark.tasks']} tasks"
 
 
-def _lasts(table: str) -> str:
+def _shorts(table: str) -> str:
     from contilab.cli.settings import every_setting
 
-    return ", ".join(dict.fromkeys(one.last for one in every_setting() if one.table == table))
+    return ", ".join(dict.fromkeys(one.short for one in every_setting() if one.table == table))
 
 
 def _explained(name: str) -> str:
@@ -110,12 +113,16 @@ def _settings() -> Explanations:
     from contilab.cli.settings import every_setting
     from contilab.manifest.keys import PLUGINS
 
-    by_name = {one.name: [two for two in every_setting() if two.name == one.name] for one in every_setting()}
-    by_table = {table: [one for one in every_setting() if one.table == table] for table in PLUGINS}
-    explained = {name: partial(explain_settings, f"{name} (setting)", found) for name, found in by_name.items()}
+    by_name: dict[str, list[Setting]] = {}
+    by_table: dict[str, list[Setting]] = {table: [] for table in PLUGINS}
+    for setting in every_setting():
+        by_name.setdefault(setting.name, []).append(setting)
+        if setting.table in by_table:
+            by_table[setting.table].append(setting)
+    explained = [(found[0], partial(explain_settings, f"{name} (setting)", found)) for name, found in by_name.items()]
     return [
-        *explained.items(),
-        *((name.partition(".")[2], words) for name, words in explained.items()),
+        *((setting.name, words) for setting, words in explained),
+        *((setting.short, words) for setting, words in explained),
         *((table, partial(explain_settings, f"{table} (table of settings)", found)) for table, found in by_table.items()),
     ]
 

@@ -4,7 +4,6 @@ Nothing heavy is imported here: as PID 1 of a container the process has no defau
 there before anything that takes long.
 """
 
-import errno
 import os
 import signal
 import sys
@@ -15,9 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from contilab.errors import ContilabError, EnvironmentFault, Fault, RefusedStart
-
-NOT_WRITABLE = (errno.EROFS, errno.EACCES)  # told before anything is done, as by `plan`: no start, in place of a failure
+from contilab.errors import ContilabError, EnvironmentFault, Fault
 
 
 def main() -> None:
@@ -74,24 +71,18 @@ def _text(fault: Fault) -> str:
 
 
 def _told_of_system(error: OSError) -> int:
-    """Tell of an error of the operating system: a full disk, missing rights; what is none of these is a fault of ours."""
+    """Tell of an error of the operating system: a full disk, missing rights; what is none of these is a fault of ours.
+
+    It came on the way: an environment that does not allow a start is told by RefusedStart, before anything is done.
+    """
+    from contilab.runner.faults import fault_of
     from contilab.store.ending import is_environment
 
     if not is_environment(error):
         return _told_of_ours(error)
-    tell(_fault_of_system(error))
+    tell(fault_of(error, ""))
     _show_traceback_if_asked()
-    return RefusedStart.exit_code if error.errno in NOT_WRITABLE else EnvironmentFault.exit_code
-
-
-def _fault_of_system(error: OSError) -> Fault:
-    from contilab.runner.faults import fault_of
-
-    fault = fault_of(error, "")
-    if fault.place or not error.filename:
-        return fault
-    name = errno.errorcode.get(error.errno or 0, "?")
-    return fault._replace(place=str(error.filename), problem=f"{error.strerror} ({name})")
+    return EnvironmentFault.exit_code
 
 
 def _told_of_ours(error: Exception) -> int:

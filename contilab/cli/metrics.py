@@ -28,12 +28,15 @@ def metrics(
 ) -> None:
     """Compute metrics from the records of finished runs, without training."""
     from contilab.report.derive import Derived, chosen_metrics, derive
+    from contilab.store.probe import check_writable
     from contilab.store.store import open_store
 
     def line(found: Derived) -> tuple[str, str, str]:
         reasons = "; ".join(f"{count} absent: {reason}" for reason, count in found.absent.items())
         return found.name, f"{found.values} value{'s' if found.values != 1 else ''}", reasons
 
-    found = derive(open_store(store), study, chosen_metrics(add or (), tier.value if tier else ""))
+    opened = open_store(store)
+    check_writable(store)
+    found = derive(opened, study, chosen_metrics(add or (), tier.value if tier else ""))
     typer.echo(columns([line(one) for one in found]))
     typer.echo(f"contilab report {study} shows them", err=True)

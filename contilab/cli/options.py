@@ -1,26 +1,25 @@
 """Options that several commands share."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from contilab.disk.nearest import nearest_there
 from contilab.errors import UsageError
 
 
-def check_way(option: str, folder: Path, hint: str) -> Path:
-    """Return the nearest to *folder* of it and its parents that is there; UsageError if that is none: *option* named a file."""
-    there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
-    if not os.path.isdir(there):  # noqa: PTH112  Path.is_dir raises where a folder on the way may not be searched
-        raise UsageError(option, f'"{there}" is no folder', hint=hint)
-    return there
+def check_no_file(place: str, folder: Path, hint: str) -> None:
+    """Raise UsageError if a file is where *folder*, or a folder that it is to lie in, should be. *place*: who named it."""
+    there = nearest_there(folder)
+    if not there.is_dir():
+        raise UsageError(place, f'"{there}" is no folder', hint=hint)
 
 
 def store_folder(folder: Path | None) -> Path | None:
-    """Return *folder*, which a store can be in as far as its name tells: what typer calls for the option --store."""
+    """Return *folder*; UsageError if a file is in its place. typer calls this with the value of --store."""
     if folder is not None:
-        check_way("--store", Path(folder), "a store is a folder: name another one with --store DIR or CONTILAB_STORE")
+        check_no_file("--store", folder, "a store is a folder: name another one with --store DIR or CONTILAB_STORE")
     return folder
 
 

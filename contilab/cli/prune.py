@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from contilab.cli.options import DEFAULT_STORE, StoreOption
+from contilab.store.probe import check_writable
 from contilab.store.prune import Pruned
 from contilab.store.prune import prune as remove
 from contilab.store.store import open_store
@@ -18,6 +19,8 @@ def prune(
 ) -> None:
     """Remove results, groups and work of runs that no current plan names, after saying how much."""
     opened = open_store(store)
+    if not dry_run:
+        check_writable(store)
     typer.echo(f"not in any current plan: {_amount(remove(opened, study, is_dry_run=True))}")
     if not dry_run:
         typer.echo(f"removed: {_amount(remove(opened, study, is_dry_run=False))}")

@@ -1,16 +1,13 @@
 """`contilab report`: tables, figures and one HTML file of a study."""
 
-import errno
-import os
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contilab.cli.options import DEFAULT_STORE, StoreOption, check_way
-from contilab.errors import StoreError, UsageError
+from contilab.cli.options import DEFAULT_STORE, StoreOption, check_no_file
+from contilab.errors import UsageError
 
 if TYPE_CHECKING:
     from contilab.store.store import Store
@@ -75,23 +72,8 @@ def _check_baseline(store: "Store", study: str, baseline: str, pairs: Pairs) -> 
 
 def _check_place(store: "Store", study: str, out: Path | None) -> None:
     """Raise UsageError if a file lies where the report goes, and StoreError if nothing can be written: before the work."""
-    from contilab.store.probe import probe
+    from contilab.store.probe import check_writable
 
     folder = out or store.reports_dir(store.study(study).name)
-    there = check_way("--out", folder, "a report is a folder: name another one with --out DIR")
-    try:
-        if out is None:
-            probe(store.root)  # so that it is told as by `contilab plan`
-        else:
-            with TemporaryFile(dir=there):
-                pass
-    except StoreError as error:
-        (fault,) = error.faults
-        raise StoreError(fault.place, fault.problem, hint=f"{fault.hint}; or name a folder with --out DIR") from error
-    except OSError as error:
-        problem = f"the directory cannot hold a report: {os.strerror(error.errno or 0)} ({_name(error)}) at {there}"
-        raise StoreError(str(out), problem, hint="make it writable, or name another folder with --out DIR") from error
-
-
-def _name(error: OSError) -> str:
-    return errno.errorcode.get(error.errno or 0, "?")
+    check_no_file("--out" if out else "report", folder, "a report is a folder: name another one with --out DIR")
+    check_writable(folder, "report", hint="make it writable, or name another folder with --out DIR")

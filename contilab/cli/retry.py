@@ -6,6 +6,7 @@ import typer
 
 from contilab.cli.options import DEFAULT_STORE, StoreOption
 from contilab.store.layout import short
+from contilab.store.probe import check_writable
 from contilab.store.retry import retry as release
 from contilab.store.store import open_store
 
@@ -21,7 +22,9 @@ def retry(
     store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Release groups in quarantine, cancelled ones too where they are named, and move unusable results aside."""
-    done = release(open_store(store), what)
+    opened = open_store(store)
+    check_writable(store)
+    done = release(opened, what)
     for gid in done.groups:
         typer.echo(f"released: group {short(gid)}")
     for rid in done.results:

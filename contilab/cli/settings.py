@@ -11,7 +11,10 @@ from contilab.spec.fields import per_member
 
 
 class Setting(NamedTuple):
-    """One setting: its dotted *name*, and the plugin that has it, or "" where every run has it."""
+    """One setting: its dotted *name*, and the plugin that has it, or "" where every run has it.
+
+    *key*: its type, default and meaning. *may_differ*: whether runs that are trained together may have other values of it.
+    """
 
     name: str
     owner: str
@@ -24,7 +27,7 @@ class Setting(NamedTuple):
         return self.name.partition(".")[0]
 
     @property
-    def last(self) -> str:
+    def short(self) -> str:
         """Its name within the table."""
         return self.name.partition(".")[2]
 
@@ -40,5 +43,5 @@ def _own() -> Iterator[Setting]:
     for kind in PLUGINS:
         for owner in catalog.KINDS[kind]:
             settings = catalog.entry(kind, owner).settings
-            for last, key in settings_keys(settings).items():
-                yield Setting(f"{kind}.{last}", owner, key, last in per_member(settings))
+            for short, key in settings_keys(settings).items():
+                yield Setting(f"{kind}.{short}", owner, key, may_differ=short in per_member(settings))

@@ -3,7 +3,6 @@
 The protocol stands first: what a number means must be known before it is seen to pass or fail.
 """
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from contilab.cli.columns import columns
 from contilab.cli.options import DEFAULT_STORE, StoreOption
-from contilab.cli.reference import about, published
+from contilab.cli.reference import describe_number, describe_table
 from contilab.cli.width import folded, line_width
 from contilab.errors import UsageError
 
@@ -57,7 +56,7 @@ def verify(
 
 
 def _page(study: str, table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
-    yield from (table.title, about(table), "", *protocol(table, found), "")
+    yield from (table.title, describe_table(table), "", *protocol(table, found), "")
     yield columns([_head(table), *map(_row, found)], right=range(3, 7), width=line_width())
     yield from ("", *rules(found), *without(found), *lost(study, found), _count(found))
 
@@ -66,7 +65,7 @@ def protocol(table: "Table", found: Sequence["Verdict"]) -> Iterator[str]:
     """Yield what the settings of the compared cells are beside those of *table*, in lines: each difference once."""
     yield f"Protocol of {len(found)} cell{'s' if len(found) > 1 else ''}"
     if table.not_stated:
-        yield from _wrapped(f"not stated in the source: {', '.join(table.not_stated)}", "  ")
+        yield folded(f"not stated in the source: {', '.join(table.not_stated)}", WIDTH)
     shared = [one for one in found[0].differences if all(one in other.differences for other in found)]
     if shared:
         yield from _listed("in all of them" if len(found) > 1 else _name(found[0]), shared)
@@ -94,7 +93,7 @@ def rules(found: Sequence["Verdict"]) -> Iterator[str]:
     yield from [RULE] if len(found) > sum(map(len, grounds.values())) else []
     yield from [BAND] if grounds else []
     for basis, verdicts in grounds.items():
-        yield from _wrapped(f"  {_short(verdicts)}: {basis}", "    ")
+        yield folded(f"  {_short(verdicts)}: {basis}", WIDTH)
     yield ""
 
 
@@ -106,7 +105,7 @@ def without(found: Sequence["Verdict"]) -> Iterator[str]:
             reasons.setdefault(verdict.reason, []).append(verdict)
     for reason, verdicts in reasons.items():
         yield f"No verdict, as {reason}:"
-        yield from _wrapped(f"  {_short(verdicts)}", "  ")
+        yield folded(f"  {_short(verdicts)}", WIDTH)
     yield from [""] if reasons else []
 
 
@@ -133,14 +132,10 @@ def _listed(head: str, differences: Sequence[str]) -> Iterator[str]:
     yield from (f"  {difference}" for difference in differences)
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, line_width(WIDTH), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-
-
 def _short(verdicts: Iterable["Verdict"]) -> str:
     """Return which rows of the table *verdicts* are."""
     found = (verdict.reference for verdict in verdicts)
-    return ", ".join(dict.fromkeys(f"{one.method} {one.scenario} {published(one).split(' ±')[0]}" for one in found))
+    return ", ".join(dict.fromkeys(f"{one.method} {one.scenario} {describe_number(one).split(' ±')[0]}" for one in found))
 
 
 def _head(table: "Table") -> list[str]:
@@ -149,7 +144,7 @@ def _head(table: "Table") -> list[str]:
 
 def _row(verdict: "Verdict") -> list[str]:
     reference, ours = verdict.reference, verdict.ours
-    row = [reference.method, reference.scenario, published(reference)]
+    row = [reference.method, reference.scenario, describe_number(reference)]
     if not ours.values:
         return [*row, "-", _seeds(ours), "-", "-", WORDS[None]]
     return [*row, _mean(ours), _seeds(ours), *_distance(reference, ours), WORDS[verdict.passed]]
@@ -179,7 +174,7 @@ def _distance(reference: "Cell | Band", ours: "Ours") -> tuple[str, str]:
 def _name(verdict: "Verdict") -> str:
     """Return what was compared: the cell of the table, and which of the study stands beside it."""
     reference = verdict.reference
-    return f"{reference.method}, {reference.scenario}, {published(reference)} ({verdict.ours.name})"
+    return f"{reference.method}, {reference.scenario}, {describe_number(reference)} ({verdict.ours.name})"
 
 
 def _count(found: Sequence["Verdict"]) -> str:

@@ -19,9 +19,9 @@ def paragraph(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), line_width(PARAGRAPH))
 
 
-def folded(text: str) -> str:
-    """Return *text* with each line that is too long for the terminal broken at a blank, and what follows indented."""
-    return "\n".join(part for line in text.split("\n") for part in _parts(line, line_width()))
+def folded(text: str, most: int = UNBOUNDED) -> str:
+    """Return *text* with each line that is longer than the terminal, or *most*, broken at a blank, and the rest indented."""
+    return "\n".join(part for line in text.split("\n") for part in _parts(line, line_width(most)))
 
 
 def _parts(line: str, width: int) -> Iterator[str]:

@@ -5,6 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+from contilab.disk.nearest import nearest_there
+from contilab.disk.reason import reason
 from contilab.errors import EnvironmentFault, Fault, RefusedStart
 from contilab.store.ending import is_lost_device
 
@@ -29,24 +31,22 @@ def fault_of(error: BaseException, place: str) -> Fault:
         return Fault(str(path), f"{error.strerror}; {_uids(path)}", _WAY_OUT[errno.EACCES])
     if isinstance(error, OSError) and error.filename and error.errno == errno.ENOSPC:
         return Fault(str(error.filename), f"{error.strerror}, {_free(Path(error.filename))} free", _WAY_OUT[errno.ENOSPC])
-    return Fault(place, str(error), _WAY_OUT.get(getattr(error, "errno", None) or 0, "look at the disk, then run again"))
+    hint = _WAY_OUT.get(getattr(error, "errno", None) or 0, "look at the disk, then run again")
+    if isinstance(error, OSError):
+        return Fault(str(error.filename or place), reason(error), hint)
+    return Fault(place, str(error), hint)
 
 
 def _denied(error: PermissionError) -> Path:
     """Return which of the names of *error* was denied: a rename has two, and the second may be the cause."""
     paths = [Path(name) for name in (error.filename, error.filename2) if name]
-    return next((path for path in paths if not os.access(_there(path.parent), os.W_OK)), paths[0])
-
-
-def _there(path: Path) -> Path:
-    # not Path.exists: it raises where a folder on the way may not be searched
-    return next(one for one in (path, *path.absolute().parents) if os.path.exists(one))  # noqa: PTH110
+    return next((path for path in paths if not os.access(nearest_there(path.parent), os.W_OK)), paths[0])
 
 
 def _free(path: Path) -> str:
-    return f"{shutil.disk_usage(_there(path)).free / 2**20:.1f} MiB"
+    return f"{shutil.disk_usage(nearest_there(path)).free / 2**20:.1f} MiB"
 
 
 def _uids(path: Path) -> str:
-    there = _there(path)
+    there = nearest_there(path)
     return f"{there} belongs to uid {there.stat().st_uid}, own uid {os.getuid()}"

@@ -4,6 +4,7 @@ import errno
 import traceback
 from typing import Any, Literal, get_args
 
+from contilab.disk.reason import symbol
 from contilab.errors import ContilabError, EnvironmentFault, InputError, RefusedStart
 
 Kind = Literal["done", "released", "superseded", "cancelled", "failed", "failed-final", "env"]
@@ -51,7 +52,7 @@ def environment(error: BaseException) -> dict[str, Any]:
     """Return what `.end env` says of a fault of the machine: class, text, errno and path."""
     facts: dict[str, Any] = {"class": _qualified(type(error)), "text": _encodable(str(error))}
     if isinstance(error, OSError) and error.errno is not None:
-        facts["errno"] = errno.errorcode.get(error.errno, str(error.errno))
+        facts["errno"] = symbol(error)
         facts["path"] = _encodable(str(error.filename or ""))
     return facts
 

@@ -9,11 +9,14 @@ import os
 import shutil
 from pathlib import Path
 
+from contilab.disk.nearest import nearest_there
 from contilab.disk.put_new import temp_beside
+from contilab.disk.reason import reason
 from contilab.disk.sync import make_dir, sync_dir, write_synced
 from contilab.errors import StoreError
 
 PROBE_BYTES = 4096
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def probe(root: Path) -> None:
@@ -27,9 +30,23 @@ def probe(root: Path) -> None:
         finally:
             shutil.rmtree(place, ignore_errors=True)
     except OSError as error:
-        raise StoreError(str(root), _sentence(root, error), hint=_way_out(error)) from error
+        raise StoreError(str(root), _sentence(root, error, "store"), hint=_way_out(error)) from error
     if problem:
         raise StoreError(str(root), problem, hint="use a local disk, a named volume or NFS; SMB cannot hold a store")
+
+
+def check_writable(folder: Path, what: str = "store", *, hint: str = "") -> None:
+    """Raise StoreError if nothing can be written at *folder*, a *what*, which need not be there yet.
+
+    Far less than `probe` tries: one empty file. A full disk passes, since what follows may be small, or make space.
+    """
+    temp = temp_beside(nearest_there(folder) / "probe")
+    try:
+        write_synced(temp, b"")
+        temp.unlink()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise StoreError(str(folder), _sentence(folder, error, what), hint=hint or _way_out(error)) from error
 
 
 def _missing_guarantee(place: Path) -> str:
@@ -54,12 +71,11 @@ def _missing_guarantee(place: Path) -> str:
     return "renaming a directory replaced a non-empty one on this file system"
 
 
-def _sentence(root: Path, error: OSError) -> str:
-    reason = f"{os.strerror(error.errno or 0)} ({errno.errorcode.get(error.errno or 0, '?')})"
-    there = next(path for path in (root, *root.parents) if os.path.lexists(path))
+def _sentence(root: Path, error: OSError, what: str) -> str:
+    there = nearest_there(root)
     free = shutil.disk_usage(there).free
     return (
-        f"the directory cannot hold a store: {reason} at {error.filename or root}; "
+        f"the directory cannot hold a {what}: {reason(error)} at {error.filename or root}; "
         f"own uid {os.geteuid()}, owner uid {there.stat().st_uid}, {free / 2**20:.0f} MiB free"
     )
 

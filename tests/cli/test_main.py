@@ -75,8 +75,8 @@ class TestGuarded:
 
     @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
     def test_what_may_not_be_written(self, number, capsys):
-        """What is read-only or another's does not allow a start, whichever command finds it: its place, exit code 4."""
-        assert guarded(raising(OSError(number, os.strerror(number), "/runs/a.json"))) == 4
+        """What turns out on the way to be read-only or another's has its place and the way out, exit code 5."""
+        assert guarded(raising(OSError(number, os.strerror(number), "/runs/a.json"))) == 5
 
         text = capsys.readouterr().err
         assert text.startswith(f"error: /runs/a.json: {os.strerror(number)}")

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from contilab.errors import DataError
+from contilab.errors import DataError, Fault
 from contilab.runner.faults import fault_of
 
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device", "out/record.jsonl")
@@ -28,8 +28,11 @@ class TestFaultOf:
         assert fault_of(LOST, "group 1").problem == "the device failed: CUDA error: unspecified launch failure"
 
     def test_another_disk_error(self):
-        """A disk error without advice of its own still has a way out."""
-        assert "run again" in fault_of(OSError(errno.EIO, "I/O error"), "group 1").hint
+        """A disk error without advice of its own is told with its file, if that is known, and still has a way out."""
+        told = Fault("group 1", "I/O error (EIO)", "look at the disk, then run again")
+
+        assert fault_of(OSError(errno.EIO, "I/O error"), "group 1") == told
+        assert fault_of(OSError(errno.EIO, "I/O error", "a.json"), "group 1") == told._replace(place="a.json")
 
     def test_full_disk(self):
         """A full disk is named with the file that did not fit and with what is free."""

@@ -5,12 +5,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from contilab.errors import StoreError
-from contilab.store.probe import probe
+from contilab.store.probe import check_writable, probe
 
 
 @pytest.fixture
@@ -108,3 +109,27 @@ class TestProbe:
             shutil.rmtree(place)
 
         assert "docker run --user" in refusal.value.faults[0].hint
+
+
+class TestCheckWritable:
+    """Less than a store needs, for what is smaller than one."""
+
+    def test_passes(self, tmp_path, monkeypatch):
+        """A folder that need not be there passes, without hard links too, and nothing is made."""
+        monkeypatch.delattr(Path, "hardlink_to")
+        check_writable(tmp_path / "new" / "report", "report")
+
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(("number", "is_refused"), [(errno.EROFS, True), (errno.EACCES, True), (errno.ENOSPC, False)])
+    def test_refusal(self, tmp_path, monkeypatch, number, is_refused):
+        """What cannot be written to is refused by what it is, with the way out that is given; a full disk is not."""
+
+        def failing(path, data):
+            raise OSError(number, os.strerror(number), str(path))
+
+        monkeypatch.setattr("contilab.store.probe.write_synced", failing)
+        told = rf"cannot hold a report: .*\({errno.errorcode[number]}\)(.|\n)*hint: elsewhere"
+
+        with pytest.raises(StoreError, match=told) if is_refused else nullcontext():
+            check_writable(tmp_path, "report", hint="elsewhere")
