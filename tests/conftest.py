@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,7 @@ from hypothesis import settings
 
 settings.register_profile("contilab", deadline=None)  # a busy machine makes no property false
 settings.load_profile("contilab")
+os.environ.pop("COLUMNS", None)  # texts are whole lines, also where tests run side by side, whose processes are told a width
 
 
 @pytest.fixture(autouse=True)

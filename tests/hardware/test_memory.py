@@ -94,7 +94,7 @@ class TestPeak:
             torch.ones(64 * MIB // 4)
 
         assert memory.is_exact
-        assert 60 * MIB < memory.peak_bytes < 90 * MIB
+        assert 48 * MIB < memory.peak_bytes < 90 * MIB  # a busy system takes pages of files back meanwhile
 
     def test_a_system_that_forgets_nothing(self, monkeypatch, tmp_path):
         """Where the peak of the past cannot be forgotten that is said."""
