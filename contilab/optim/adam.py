@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 
 from contilab.optim.contract import Optimiser, Params
 from contilab.spec.entry import Entry
-from contilab.spec.fields import PER_MEMBER, Doc
+from contilab.spec.fields import PER_MEMBER, PER_MEMBER_UNLESS_ZERO, Doc
 from contilab.spec.sections import NotNegative, Positive
 
 
@@ -35,14 +35,17 @@ class Settings:
     beta1: Annotated[float, Ge(0), Lt(1), Doc("share of the mean gradient that each step keeps")] = 0.9
     beta2: Annotated[float, Ge(0), Lt(1), Doc("share of the mean squared gradient that each step keeps")] = 0.999
     eps: Annotated[Positive, Doc("added to the root of the mean square")] = 1e-8
-    weight_decay: Annotated[NotNegative, Doc("factor of the parameters that is added to the gradient")] = 0.0
+    weight_decay: Annotated[
+        NotNegative, Doc("factor of the parameters that is added to the gradient"), PER_MEMBER_UNLESS_ZERO
+    ] = 0.0
     clip_norm: Annotated[Positive | Literal["off"], Doc("largest norm of a member's gradient; longer ones are scaled")] = "off"
 
 
 class AdamState(NamedTuple):
-    """Learning rate, step count and running means of one member."""
+    """Learning rate, weight decay, step count and running means of one member."""
 
     lr: Tensor  # []
+    decay: Tensor  # [], 0 for all members or for none
     step: Tensor  # [] int64
     mean: Params
     square: Params
@@ -55,7 +58,7 @@ def adam(settings: Settings) -> Optimiser:
 
     >>> descent = adam(Settings())
     >>> theta, gradient = {"w": torch.tensor(1.0)}, {"w": torch.tensor(200.0)}
-    >>> theta, state = descent.update(theta, gradient, descent.init(theta, {"lr": 0.25}))
+    >>> theta, state = descent.update(theta, gradient, descent.init(theta, {"lr": 0.25, "weight_decay": 0}))
     >>> float(theta["w"])
     0.75
     """
@@ -65,7 +68,7 @@ def adam(settings: Settings) -> Optimiser:
         step = state.step + 1
         mean_share, square_share = (_filled(beta, step, like=state.lr) for beta in (beta1, beta2))
         for name, theta in params.items():
-            grad = grads[name] + settings.weight_decay * theta if settings.weight_decay else grads[name]
+            grad = grads[name] + state.decay * theta if settings.weight_decay else grads[name]
             mean = state.mean[name].mul_(beta1).add_((1 - beta1) * grad)
             square = state.square[name].mul_(beta2).add_((1 - beta2) * (grad * grad))
             scale = square.sqrt() / square_share.sqrt() + settings.eps
@@ -86,15 +89,16 @@ def adam(settings: Settings) -> Optimiser:
             beta1=beta1,
             beta2=beta2,
             lr=state.lr,
-            weight_decay=settings.weight_decay,
+            weight_decay=state.decay.item() if settings.weight_decay else 0.0,
             eps=settings.eps,
             maximize=False,
         )
         return params, state._replace(step=state.step + 1)
 
     def stacked(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
-        if bool(((state.lr == state.lr[0]) & (state.step == state.step[0])).all()):
-            alone(params, grads, state._replace(lr=state.lr[0], step=state.step[0]))
+        told = (state.lr, state.decay, state.step)
+        if all(bool((value == value[0]).all()) for value in told):
+            alone(params, grads, state._replace(lr=state.lr[0], decay=state.decay[0], step=state.step[0]))
         else:
             for member in range(len(state.step)):
                 alone(*(pytree.tree_map(lambda leaf, member=member: leaf[member], tree) for tree in (params, grads, state)))
@@ -108,6 +112,7 @@ def _init(params: Params, values: Mapping[str, float]) -> AdamState:
     first = next(iter(params.values()))
     return AdamState(
         lr=first.new_tensor(values["lr"]),
+        decay=first.new_tensor(values["weight_decay"]),
         step=torch.zeros((), dtype=torch.int64, device=first.device),
         mean={name: torch.zeros_like(theta) for name, theta in params.items()},
         square={name: torch.zeros_like(theta) for name, theta in params.items()},

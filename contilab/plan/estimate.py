@@ -22,7 +22,7 @@ from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
 from contilab.plan.plugins import built
 from contilab.plan.speed import UNKNOWN, Answers, Known, Work, known, rate_of, time
-from contilab.spec.fields import per_member, values_per_member
+from contilab.spec.fields import in_common, values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Plugin
 from contilab.strategies.contract import Member, Strategy
@@ -128,8 +128,7 @@ def _shape(run: Run, source: Source, menu: Menu) -> str:
 
 
 def _fixed(menu: Menu, kind: str, plugin: Plugin) -> tuple[Any, ...]:
-    varies = per_member(menu.entry(kind, plugin.name).settings)
-    return plugin.name, [item for item in plugin.settings.items() if item[0] not in varies]
+    return plugin.name, in_common(menu.entry(kind, plugin.name).settings, plugin.settings)
 
 
 def _cost(run: Run, source: Source, menu: Menu) -> _Cost:

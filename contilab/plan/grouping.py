@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from contilab.manifest.menu import Menu
 from contilab.spec.canonical import canonical
-from contilab.spec.fields import per_member
+from contilab.spec.fields import in_common
 from contilab.spec.run import Run
 from contilab.spec.sections import Execution
 from contilab.spec.study import Cell
@@ -32,6 +32,5 @@ def _key(run: Run, execution: Execution, menu: Menu) -> bytes:
     """Return what runs must have in common; their execution too, because a group is trained in one way."""
     config = dict(run.config)
     for kind in ("optim", "method"):
-        varies = per_member(menu.entry(kind, config[kind]["name"]).settings)
-        config[kind] = {key: value for key, value in config[kind].items() if key not in varies}
+        config[kind] = in_common(menu.entry(kind, config[kind]["name"]).settings, config[kind])
     return canonical(config) + repr(execution).encode()

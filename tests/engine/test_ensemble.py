@@ -115,9 +115,8 @@ class TestBatched:
     @pytest.mark.parametrize("rates", [(0.05, 0.05), (0.05, 0.02)])
     @pytest.mark.parametrize("method", ["naive", "derpp"])
     def test_every_form_of_descent_folds(self, make, method, rates, momentum, decay):
-        """With momentum, Nesterov's too, and decay, members of one rate or of several end where those of the loop end."""
-        settings = {**momentum, "weight_decay": decay}
-        optims = [("sgd", {"lr": rate, **settings}) for rate in rates]
+        """With momentum, Nesterov's too, and decay, members of one setting or of several end where those of the loop end."""
+        optims = [("sgd", {"lr": rate, **momentum, "weight_decay": decay * rate / rates[0]}) for rate in rates]
         runs = [make.run(seed, method, optim=optim, train=Train(steps=7, batch=16)) for seed, optim in enumerate(optims)]
         looped, folded = (make.outcomes(runs, way, dtype=torch.float64) for way in ("loop", "batched"))
 
@@ -207,10 +206,14 @@ class TestMates:
 
         assert max(np.abs(few.parameters[name] - many.parameters[name]).max() for name in few.parameters) < 1e-9
 
-    def test_members_with_settings_of_their_own_equal_runs_with_those_settings(self, make):
-        """A sweep of strengths and rates in one ensemble is bitwise the sweep run by run."""
-        pairs = ((0.0, 0.01), (1.0, 0.05), (100.0, 0.1))
-        runs = [make.run(4, "ewc", settings={"strength": strength}, optim=("sgd", {"lr": lr})) for strength, lr in pairs]
+    @every_optimiser
+    def test_members_with_settings_of_their_own_equal_runs_with_those_settings(self, make, optim):
+        """A sweep of strengths, rates and decays in one ensemble is bitwise the sweep run by run."""
+        values = ((0.0, 0.01, 0.01), (1.0, 0.05, 1.0), (100.0, 0.1, 0.1))
+        runs = [
+            make.run(4, "ewc", settings={"strength": strength}, optim=(optim, {"lr": lr, "weight_decay": decay}))
+            for strength, lr, decay in values
+        ]
         together = make.outcomes(runs)
         alone = [make.outcomes([run])[0] for run in runs]
 

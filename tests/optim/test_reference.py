@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from contilab.optim import adam, sgd
+from contilab.spec.fields import values_per_member
 
 CASES = [
     pytest.param(sgd, torch.optim.SGD, {}, id="sgd"),
@@ -24,9 +25,10 @@ def gradient(theta, step):
 def ours(module, settings, dtype, lr):
     """Return the parameters after fifty steps of this package's optimiser."""
     make = {sgd: sgd.sgd, adam: adam.adam}[module]
-    optimiser = make(module.Settings(lr=lr, **settings))
+    own = module.Settings(lr=lr, **settings)
+    optimiser = make(own)
     params = {"w": start(dtype)}
-    state = optimiser.init(params, {"lr": lr})
+    state = optimiser.init(params, values_per_member(own))
     for step in range(50):
         params, state = optimiser.update(params, {"w": gradient(params["w"], step)}, state)
     return params["w"]
@@ -75,7 +77,7 @@ class TestAdam:
         """The first step is the learning rate within rounding; 1 - 0.999 in float32 would make it wrong by 6e-6 of itself."""
         optimiser = adam.adam(adam.Settings())
         params = {"w": torch.zeros(1)}
-        moved, _ = optimiser.update(params, {"w": torch.ones(1)}, optimiser.init(params, {"lr": 0.01}))
+        moved, _ = optimiser.update(params, {"w": torch.ones(1)}, optimiser.init(params, {"lr": 0.01, "weight_decay": 0.0}))
 
         torch.testing.assert_close(moved["w"], torch.tensor([-0.01]), rtol=5e-7, atol=0)
 

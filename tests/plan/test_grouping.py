@@ -32,6 +32,13 @@ class TestGroups:
         assert _groups(study) == [tuple(study.runs)]
         assert len(study.runs) == 12
 
+    def test_weight_decay(self) -> None:
+        """Weight decays may differ inside of a group, but runs without decay are another group, which pays nothing for it."""
+        study = _expanded('[sweep]\n"optim.weight_decay" = [0.1, 0, 0.2]')
+        decays = [{study.runs[rid].optim.settings["weight_decay"] for rid in group} for group in _groups(study)]
+
+        assert decays == [{0.1, 0.2}, {0.0}]
+
     def test_other_settings(self) -> None:
         """Everything else is equal inside of a group."""
         study = _expanded('[sweep]\n"train.batch" = [8, 16]\n"method.variant" = ["online", "separate"]')
