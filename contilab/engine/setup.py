@@ -22,7 +22,7 @@ from contilab.engine.normalised import normalised
 from contilab.engine.pools import place_of, pool_bytes
 from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
-from contilab.hardware.device import Choice
+from contilab.hardware.device import Choice, use_device
 from contilab.models.contract import Forward, Params
 from contilab.spec.fields import values_per_member
 from contilab.spec.run import Run
@@ -108,6 +108,8 @@ def prepare(
 
     Raises InputError if its inputs cannot be augmented.
     """
+    if device.type == "cuda":
+        use_device(str(device))
     run, shape = runs[0], tuple(stream.train_inputs.shape[1:])
     plan = _memory_plan(run, learner, stream)
     views = augmentation(run.train.augment, shape)

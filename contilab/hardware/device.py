@@ -1,6 +1,7 @@
 """Which device trains: what was asked for, checked against what is there before anything is claimed."""
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -44,6 +45,22 @@ def choose_device(asked: str, *, count: Callable[[], int] = cuda_devices) -> Cho
         found = f"there are {present}, numbered from 0" if present else "torch sees no CUDA device"
         raise DeviceError("device", f'"{asked}" does not exist: {found}', hint=_way_out(present))
     return Choice(f"cuda:{index}", "asked for")
+
+
+def use_device(device: str) -> None:
+    """Let this process compute on the GPU *device* as records say it does: fp32 in fp32, and the same bits each time.
+
+    By default torch lets cuDNN round the factors of fp32 convolutions to TF32, which has 10 bits of 23; some images ask the
+    same of products, by TORCH_ALLOW_TF32_CUBLAS_OVERRIDE. And cuDNN may find gradients in ways that add in any order.
+    """
+    import torch
+
+    torch.cuda.set_device(device)  # else page-locked memory would open a context on the first GPU too
+    torch.backends.cudnn.deterministic = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer versions of torch have other names for the same beside these
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
 
 
 def _way_out(present: int) -> str:

@@ -15,7 +15,7 @@ from contilab.runner.parts import Split, in_parts
 from contilab.runner.progress import Display
 from contilab.runner.resources import Resources
 from contilab.runner.resumption import Resumptions
-from contilab.runner.sidecars import CONFIG, ENVIRONMENT, LOG, config_toml, env_json, machine
+from contilab.runner.sidecars import CONFIG, ENVIRONMENT, LOG, config_toml, env_json, machine, processor
 from contilab.runner.tally import Tally
 from contilab.runner.training import FALLBACK, Training
 from contilab.spec.group import group_address
@@ -115,8 +115,7 @@ def _circumstances(choices: Mapping[str, Any], rids: tuple[str, ...]) -> dict[st
     """Return what must be equal before two attempts must agree in every bit."""
     used = {name: str(choice["value"]) for name, choice in choices.items() if isinstance(choice, Mapping)}
     used |= {"compile": "on until it failed"} if choices[FALLBACK] else {}
-    processor = machine()["capabilities"]["cpu"]["model"]
-    return {**used, "versions": machine()["versions"], "processor": processor, "members": group_address(rids)}
+    return {**used, "versions": machine()["versions"], "processor": processor(used["device"]), "members": group_address(rids)}
 
 
 def _fail(claim: Claim, error: Exception, log: GroupLog, tally: Tally) -> None:

@@ -49,6 +49,12 @@ def machine() -> dict[str, Any]:
     }
 
 
+def processor(device: str) -> str:
+    """Return the model of the processor, and of the GPU if *device* (cpu or cuda:N) is one: bits of a run depend on both."""
+    found, index = machine()["capabilities"], device.partition(":")[2]
+    return " with ".join([found["cpu"]["model"], *([found["cuda"][int(index)]["name"]] if index else [])])
+
+
 def fingerprint() -> str:
     """Return a digest of all that may change the last bits of a result: versions, processor and its kernels, devices."""
     known = machine()["capabilities"]

@@ -8,6 +8,7 @@ import torch
 from contilab import catalog
 from contilab.engine.choice.pace import Pace
 from contilab.engine.environment import choose, environment, shape_of
+from contilab.engine.setup import prepare
 from contilab.errors import DeviceError
 from contilab.hardware.device import Choice
 from contilab.hardware.profile import Answer, Profiles, Rate
@@ -94,6 +95,17 @@ class TestChoose:
         assert chosen.execution.value == "loop"
         assert chosen.vmap_fallback
         assert "naive" in chosen.execution.reason
+
+    def test_a_gpu_is_told_how_to_compute_before_anything_lies_there(self, make, monkeypatch):
+        """Whatever builds a group on it: runners, bench and profile."""
+
+        def told(device):
+            raise LookupError(device)
+
+        monkeypatch.setattr("contilab.engine.setup.use_device", told)
+        setup = make.setup([make.run()])
+        with pytest.raises(LookupError, match="cuda:0"):
+            prepare(setup.runs, setup.learner, setup.stream, device=torch.device("cuda:0"))
 
     def test_a_device_that_is_not_there_is_refused(self, make):
         """Asking for a far CUDA device raises before anything is trained."""

@@ -1,9 +1,12 @@
 """A device is checked before anything starts."""
 
+import warnings
+
 import pytest
+import torch
 
 from contilab.errors import DeviceError, UsageError
-from contilab.hardware.device import choose_device, cuda_devices
+from contilab.hardware.device import choose_device, cuda_devices, use_device
 
 
 class TestChooseDevice:
@@ -38,3 +41,28 @@ class TestChooseDevice:
     def test_what_torch_sees(self):
         """The number of CUDA devices comes from torch and is never negative."""
         assert cuda_devices() >= 0
+
+
+class TestUseDevice:
+    """How a GPU computes; what torch is told is looked at, since machines without one can be told too."""
+
+    @pytest.fixture(autouse=True)
+    def _rounding(self):
+        """Let fp32 be rounded, as some images ask, and let torch be as it was afterwards."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.deterministic
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = True
+            yield
+            torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.deterministic = before
+
+    def test_what_is_called_fp32_is_fp32(self, monkeypatch):
+        """Factors of products and convolutions are not rounded, bits are the same each time, and the GPU is the current one."""
+        used = []
+        monkeypatch.setattr(torch.cuda, "set_device", used.append)
+        use_device("cuda:1")
+
+        assert used == ["cuda:1"]
+        assert not torch.backends.cudnn.allow_tf32
+        assert not torch.backends.cuda.matmul.allow_tf32
+        assert torch.backends.cudnn.deterministic

@@ -3,7 +3,10 @@
 import json
 import tomllib
 
-from contilab.runner.sidecars import config_toml, env_json
+import pytest
+
+from contilab.runner import sidecars
+from contilab.runner.sidecars import config_toml, env_json, processor
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Data, Eval, Memory, Numerics, Plugin, Train
 
@@ -44,3 +47,15 @@ class TestEnvJson:
 
         assert {"threads", "versions", "capabilities", "cgroup", "host"} == found.keys()
         assert found["host"]["memory_bytes"] > 0
+
+
+class TestProcessor:
+    """What two attempts must have in common before all their bits must be equal."""
+
+    @pytest.mark.parametrize(("device", "told"), [("cpu", "Xeon"), ("cuda:1", "Xeon with H200")])
+    def test_names_the_gpu_that_trained(self, monkeypatch, device, told):
+        """The model of the processor, and of the GPU if one was used: two of different models round differently."""
+        capabilities = {"cpu": {"model": "Xeon"}, "cuda": [{"name": "A100"}, {"name": "H200"}]}
+        monkeypatch.setattr(sidecars, "machine", lambda: {"capabilities": capabilities})
+
+        assert processor(device) == told
