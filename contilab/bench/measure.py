@@ -142,7 +142,7 @@ class _Field:
         def speed(seconds: float) -> float:
             if paces:
                 return paces[0].during(seconds).speed
-            with PeakMemory() as memory:  # the first call
+            with PeakMemory(str(self.setup.device)) as memory:  # the first call
                 paces.append(Pace(self.setup, TABLE.maker(form)))
                 found = paces[0].during(seconds).speed
             self.member_bytes[form] = memory.peak_bytes // len(self.setup.runs)

@@ -25,6 +25,7 @@ from contilab.engine.setup import Setup, begun_anew, draws_of, initial_members, 
 from contilab.engine.stage import Session, heed, train_stage
 from contilab.engine.watch import Watch
 from contilab.hardware.device import choose_device
+from contilab.hardware.peak import forget_device_peak
 from contilab.hardware.profile import Profiles
 from contilab.records.outcome import Outcome
 from contilab.spec.run import Run
@@ -58,6 +59,7 @@ def train(
     facts = {"execution": choices.execution.value, "device": choices.device.value, "data_on": setup.place.value}
     watch.log("training", members=len(runs), **facts, data_reason=setup.place.reason)
     named = circumstances(choices, len(runs))
+    forget_device_peak(device)  # what is recorded is that of this group
     return train_group(setup, choices.make, watch, resume=resume, named=named)
 
 

@@ -18,6 +18,14 @@ def highest_bytes(known: int) -> int:
     return max(known, *_forgotten)
 
 
+def forget_device_peak(device: str) -> None:
+    """Let the peak of the GPU *device* count from now on; of a processor it stays that of the process."""
+    if device != "cpu":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 class PeakMemory:
     """*peak_bytes* after `with`: of a processor the growth of the resident set at its largest, of a GPU that of its tensors.
 
@@ -34,7 +42,7 @@ class PeakMemory:
         if self._device != "cpu":
             import torch
 
-            torch.cuda.reset_peak_memory_stats(self._device)
+            forget_device_peak(self._device)
             self.is_exact, self._before = True, torch.cuda.memory_allocated(self._device)
             return self
         give_back_freed_memory()  # what is asked for anew shall be seen

@@ -17,7 +17,8 @@ from contilab.spec.run import Run
 
 T = TypeVar("T")
 
-_SIGNS = ("not enough memory", "out of memory", "can't allocate memory")  # torch's allocators on processors raise plain errors
+# Of torch's allocators on processors, and of the libraries that it calls on a GPU, which raise plain errors.
+_SIGNS = ("not enough memory", "out of memory", "can't allocate memory", "_alloc_failed", "unable to find an engine to execute")
 
 
 class Split(NamedTuple):

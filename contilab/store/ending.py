@@ -18,6 +18,10 @@ _LOST_DEVICE = (
     "CUDA driver error",
     "no CUDA-capable device",
 )  # torch raises a plain RuntimeError for all of them
+_NO_MEMORY = (
+    "out of memory",
+    "_ALLOC_FAILED",
+)  # the second of the libraries' own: "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"
 
 
 def is_environment(error: BaseException) -> bool:
@@ -38,7 +42,9 @@ def is_lost_device(error: BaseException) -> bool:
     Running out of device memory is no such error: the next group may fit.
     """
     text = str(error)
-    return isinstance(error, RuntimeError) and "out of memory" not in text and any(sign in text for sign in _LOST_DEVICE)
+    if not isinstance(error, RuntimeError) or any(sign in text for sign in _NO_MEMORY):
+        return False
+    return any(sign in text for sign in _LOST_DEVICE)
 
 
 def failed(error: BaseException) -> dict[str, str]:

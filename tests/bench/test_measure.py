@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from contilab.bench import bounds as bounds_module
+from contilab.bench import measure as measure_module
 from contilab.bench.arithmetic import flops_per_sample
 from contilab.bench.baseline import OneAtATime
 from contilab.bench.bounds import Bounds, bounds
@@ -19,6 +20,7 @@ from contilab.engine.environment import COMPILED, EXECUTIONS
 from contilab.engine.environment import shape_of as engine_shape
 from contilab.engine.setup import learner_of
 from contilab.errors import ContilabError
+from contilab.hardware.peak import PeakMemory
 from contilab.hardware.profile import Profiles
 from contilab.manifest.resolve import resolve
 from contilab.plan.expand import expand
@@ -93,13 +95,19 @@ class TestMeasure:
     """Rows of one model and number of members."""
 
     @pytest.mark.parametrize("method", ["naive", "er"])
-    def test_a_row_per_form(self, method):
-        """Every execution has a row, with a speed above zero or a reason; one at a time is measured beside them."""
+    def test_a_row_per_form(self, method, monkeypatch):
+        """Every execution has a row, with a speed above zero or a reason; one at a time is measured beside them.
+
+        The memory of a member is that of the device.
+        """
+        devices = []
+        monkeypatch.setattr(measure_module, "PeakMemory", lambda device: devices.append(device) or PeakMemory(device))
         found = measure(QUICK._replace(method=method))
 
         assert {row.execution for row in found.rows} == set(EXECUTIONS)
         assert all((row.samples_per_s or 0) > 0 or row.reason for row in found.rows)
         assert found.one_at_a_time > 0
+        assert set(devices) == {"cpu"}
 
     @pytest.mark.slow
     def test_what_cannot_be_compiled(self, monkeypatch):

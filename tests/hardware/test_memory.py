@@ -10,7 +10,7 @@ import torch
 
 from contilab.hardware import peak as peak_module
 from contilab.hardware.memory import MIB, free_device_memory, free_memory
-from contilab.hardware.peak import PeakMemory
+from contilab.hardware.peak import PeakMemory, forget_device_peak
 
 
 @pytest.fixture
@@ -69,7 +69,8 @@ class TestDevice:
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _device: 500 * MIB)
         monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _device: next(allocated))
         monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda _device: 700 * MIB)
-        monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _device: None)
+        self.forgotten = []
+        monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", self.forgotten.append)
 
     def test_what_torch_keeps_is_free(self):
         """The driver's free memory and what torch keeps of freed tensors may both be taken."""
@@ -81,6 +82,13 @@ class TestDevice:
             pass
 
         assert (memory.peak_bytes, memory.is_exact) == (500 * MIB, True)
+
+    def test_peak_of_each_group(self):
+        """The peak of a GPU can count from now on; that of a process stays."""
+        forget_device_peak("cpu")
+        forget_device_peak("cuda:1")
+
+        assert self.forgotten == ["cuda:1"]
 
 
 class TestPeak:

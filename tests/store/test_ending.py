@@ -36,6 +36,7 @@ class TestIsEnvironment:
             ValueError("bad shape"),
             RuntimeError("CUDA out of memory"),
             RuntimeError("CUDA error: out of memory"),
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
             FileNotFoundError(errno.ENOENT, "No such file"),
             MemoryError(),
         ],
