@@ -113,7 +113,7 @@ def _measured(store: Path) -> Iterable[Row]:
     for shape, answer in answers:
         best = max(answer.rates, key=lambda rate: rate.samples_per_s)
         way = f"{best.execution} {best.precision}" + (" compiled" if best.compile == "on" else "")
-        where = f"{best.processes} x {best.threads} threads"
+        where = f"{best.processes} x {best.threads} threads" if shape["device"] == "cpu" else str(shape["device"])
         what = f"{shape['model']}, batch {shape['batch']}, {shape['members']} members"
         yield "measured", f"{what}: {way}, {where}, {best.samples_per_s:,.0f} samples/s ({answer.by} on {answer.measured[:10]})"
 

@@ -20,10 +20,15 @@ def workers(
 ) -> Crew | None:
     """Return whether *count* processes that share the processors or one process trains more; None if nothing was measured.
 
-    *answers*: of this machine, as `Profiles.all` returns them. *wanted*: model, settings, batch and members of what is to be
-    trained. The gains of all shapes that were measured are averaged (geometric mean, each shape once).
+    *answers*: of this machine, as `Profiles.all` returns them; those of a GPU say nothing. *wanted*: model, settings,
+    batch and members of what is to be trained. The gains of all shapes that were measured are averaged (geometric mean, each
+    shape once).
     """
-    by_shape = {_key(shape["model"], shape["settings"], shape["batch"], shape["members"]): answer for shape, answer in answers}
+    by_shape = {
+        _key(shape["model"], shape["settings"], shape["batch"], shape["members"]): answer
+        for shape, answer in answers
+        if shape["device"] == "cpu"
+    }
     found = [by_shape[key] for key in {_key(*one) for one in wanted} if key in by_shape]
     gains = [gain for answer in found if (gain := _gain(answer, count))]
     if not gains:

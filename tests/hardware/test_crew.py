@@ -8,14 +8,14 @@ from contilab.hardware.profile import Answer, Rate
 MLP, NET = {"hidden": [400, 400]}, {"channels": 8}
 
 
-def answer(model, settings, *, alone, together, batch=32, members=8, processes=2):
+def answer(model, settings, *, alone, together, batch=32, members=8, processes=2, device="cpu"):
     """Return what bench measured of one shape."""
     rates = (
         Rate("loop", "fp32", "off", 2, 1, alone / 2, 0.0),
         Rate("vmap", "fp32", "off", 2, 1, alone, 0.0),
         Rate("loop", "fp32", "off", 1, processes, together, 0.0),
     )
-    shape = {"model": model, "settings": settings, "batch": batch, "members": members}
+    shape = {"device": device, "model": model, "settings": settings, "batch": batch, "members": members}
     return shape, Answer(rates, "bench", "2026-01-01T00:00:00+00:00", 0.0)
 
 
@@ -27,8 +27,9 @@ class TestWorkers:
 
     @pytest.mark.parametrize(("together", "count"), [(120.0, 2), (90.0, 1)])
     def test_the_faster(self, together, count):
-        """The fastest form of each is compared, and the reason names the factor."""
-        found = workers([answer("mlp", MLP, alone=100.0, together=together)], WANTED, 2)
+        """The fastest form of each is compared, not that of a GPU, and the reason names the factor."""
+        on_gpu = answer("mlp", MLP, alone=100.0, together=100.0, device="cuda")
+        found = workers([answer("mlp", MLP, alone=100.0, together=together), on_gpu], WANTED, 2)
 
         assert found.workers == count
         assert f"{together / 100:.2f} times" in found.reason

@@ -72,6 +72,8 @@ class TestTime:
         assert time(works, known(answers)) == (None, UNKNOWN)
 
     def test_rate(self):
-        """The rate of a shape is its fastest one."""
-        assert rate_of(WORK, known([measured()])) == RATE
+        """The rate of a shape is its fastest one, on a processor or a GPU."""
+        both = [measured(speed=500.0, device="cpu"), measured(device="cuda")]
+
+        assert rate_of(WORK, known(both)) == rate_of(WORK, known(both[::-1])) == RATE
         assert rate_of(WORK, known([measured(batch=1)])) is None
