@@ -57,7 +57,9 @@ def anatomy(setup: Setup, make: MakeExecution, steps: int = 20, turns: int = TUR
 
 def _timed(pace: Pace, steps: int) -> Callable[[], float]:
     def seconds_per_step() -> float:
-        laps = [pace.lap(1) for _ in range(steps)]
+        laps = [pace.lap(steps)]  # in chunks, as training goes: some work is done once for all steps of a chunk
+        while (left := steps - sum(lap.steps for lap in laps)) > 0:
+            laps.append(pace.lap(left))
         return sum(lap.seconds for lap in laps) / steps
 
     return seconds_per_step
@@ -76,10 +78,14 @@ def _variants(setup: Setup) -> dict[str, Setup]:
 
 
 def _without_update(learner: Learner) -> Learner:
+    """Return *learner* whose optimiser does nothing; an update that folds into products has no cost of its own, and stays."""
+
     def update(params: Params, _grads: Params, state: State) -> tuple[Params, State]:
         return params, state
 
-    return learner._replace(optimiser=learner.optimiser._replace(update=update))
+    own = learner.optimiser
+    still = own._replace(update=update, alone=own.alone and update, stacked=own.stacked and update)
+    return learner._replace(optimiser=still)
 
 
 def _naive(setup: Setup) -> Setup:

@@ -5,11 +5,13 @@ import json
 import pytest
 import torch
 
-from contilab.bench.anatomy import anatomy
+from contilab import catalog
+from contilab.bench.anatomy import _timed, _without_update, anatomy
 from contilab.bench.noise import group
 from contilab.bench.profiler import profiled
-from contilab.engine.choice.pace import Pace
+from contilab.engine.choice.pace import Lap, Pace
 from contilab.engine.environment import EXECUTIONS
+from contilab.engine.setup import initial_members
 from contilab.spec.sections import Plugin
 
 SMALL = Plugin(name="mlp", settings={"hidden": [8]})
@@ -35,6 +37,26 @@ class TestAnatomy:
         assert {part.name.split()[0] for part in found.parts} == {"draws", "update", "the"}
         assert {part.name.split()[0] for part in plain.parts} == {"draws", "update"}
         assert all(part.share == pytest.approx(part.seconds / found.step_seconds) for part in found.parts)
+
+    @pytest.mark.parametrize("way", ["loop", "batched"])
+    def test_without_update(self, way):
+        """An update that is left out is not done, in whatever form an optimiser offers it."""
+        adam = catalog.entry("optim", "adam")
+        setup = group(SMALL, members=2, batch=4)
+        learner = _without_update(setup.learner._replace(optimiser=adam.make(adam.settings())))
+        pace = Pace(setup._replace(learner=learner), EXECUTIONS[way])
+        before = initial_members(setup)[1].params["head.weight"]
+        pace.lap(2)
+
+        assert torch.equal(pace._execution.scatter(pace._ensemble)[1].params["head.weight"], before)
+
+    def test_steps_of_an_epoch_that_ends(self):
+        """As many steps are trained as are asked for, in the chunks of training."""
+        laps = []
+        pace = type("Short", (), {"lap": lambda _self, limit: laps.append(min(limit, 3)) or Lap(laps[-1], 1, 0.5, 0.0)})()
+
+        assert _timed(pace, 7)() == 1.5 / 7
+        assert laps == [3, 3, 1]
 
     def test_clipping(self):
         """With clipping, that is a part too."""
