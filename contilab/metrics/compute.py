@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from contilab.metrics.contract import Evidence, Row, Value
+from contilab.metrics.contract import Absent, Evidence, Metric, Row, Value
 from contilab.metrics.scenario import require_one_scenario
 from contilab.metrics.table import METRICS, metric
 from contilab.records.record import Matrix, Record
@@ -20,7 +20,8 @@ def compute(
 ) -> dict[str, Value]:
     """Return every metric of *record* by name, `acc` first, each a number or the reason why there is none.
 
-    tensors: the predictions of the run (see `contilab.records.outcome.Outcome`). cumulative: the record of the run with
+    A formula that fails has no value, and the others stand. tensors: the predictions of the run (see
+    `contilab.records.outcome.Outcome`). cumulative: the record of the run with
     method cumulative and the same seed and preset; InputError if it is of another scenario. kept: see `contilab.metrics.kept`.
 
     >>> record = Record(
@@ -39,7 +40,7 @@ def compute(
     (0.9, Absent(reason='one task only'))
     """
     evidence = evidence_of(record, tensors, cumulative=cumulative, kept=kept)
-    return {name: metric(name).of(evidence) for name in METRICS}
+    return {name: _value(metric(name), evidence) for name in METRICS}
 
 
 def evidence_of(
@@ -64,6 +65,13 @@ def evidence_of(
         diverged=record.diverged,
         kept=kept,
     )
+
+
+def _value(item: Metric, evidence: Evidence) -> Value:
+    try:
+        return item.of(evidence)
+    except Exception as error:  # noqa: BLE001  one of the user's own may raise anything
+        return Absent(f"the formula failed: {type(error).__name__}: {error}")
 
 
 def _rows(matrix: Matrix) -> tuple[Row, ...]:

@@ -7,7 +7,7 @@ never 0 and never nan. Accuracies are fractions, matrices are indexed [after_tas
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from contilab.records.record import Cost
 from contilab.spec.sections import Scenario
@@ -118,12 +118,15 @@ class Evidence(NamedTuple):
     def _read(self, rows: tuple[Row, ...], after: int, on: int) -> float:
         if after >= len(rows) or all(cell is None for cell in rows[after]):
             raise Missing(self.lost(after))
-        value = rows[after][on]
+        value = rows[after][on] if on < len(rows[after]) else None
         if value is None and self.scenario == "class" and on > after and not self.is_joint:
             raise Missing("classes not yet seen")
         if value is None:
             raise Missing(f"the accuracy on task {on} after task {after} was not measured")
         return value
+
+
+Tier = Literal["core", "extended", "full"]
 
 
 class Metric(NamedTuple):
@@ -141,7 +144,7 @@ class Metric(NamedTuple):
     needs: tuple[str, ...] = ()
     unit: str = "fraction"
     paper: str = ""
-    tier: Literal["core", "extended", "full"] = "core"
+    tier: Tier = "core"
     higher_is_better: bool | None = True
     is_of_group: bool = False
     version: int = 1
@@ -180,3 +183,26 @@ NEEDS: dict[str, Callable[[Evidence], str]] = {
     "language_model": _unless(lambda e: e.tensors and "perplexity" in e.tensors, "the model is no language model"),
     "cost": _unless(lambda e: e.cost, "costs were not recorded"),
 }
+
+HIGHEST = 999_999  # version: its file has a name of so many digits
+
+
+def misdescribed(item: Metric) -> str:
+    """Return what is wrong with how *item* describes itself, in a clause; "" if nothing is: a tuple takes whatever it is given.
+
+    >>> misdescribed(Metric("late", abs, "how late", unit=5))
+    'its unit is no text'
+    """
+    needs = item.needs if isinstance(item.needs, tuple) else (item.needs,)
+    unknown = [str(need) for need in needs if str(need) not in NEEDS or needs is not item.needs]
+    found = {
+        **{f"its {name} is no text": not isinstance(getattr(item, name), str) for name in ("name", "summary", "unit", "paper")},
+        "its function cannot be called": not callable(item.function),
+        f"its needs are no tuple of known ones: {', '.join(unknown)}": unknown,
+        f"its tier is none of {', '.join(get_args(Tier))}": item.tier not in get_args(Tier),
+        "its higher_is_better is not True, False or None": not isinstance(item.higher_is_better, bool | None),
+        "its is_of_group is not True or False": not isinstance(item.is_of_group, bool),
+        f"its version is no whole number from 1 to {HIGHEST}": type(item.version) is not int
+        or not 1 <= item.version <= HIGHEST,
+    }
+    return next((clause for clause, is_wrong in found.items() if is_wrong), "")

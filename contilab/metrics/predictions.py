@@ -15,6 +15,8 @@ def row_of(evidence: Evidence, name: str) -> "np.ndarray[Any, Any]":
     tensors, seen = evidence.tensors or {}, sum(evidence.sizes or ())
     if name not in tensors:
         raise Missing("the head gives no probabilities" if name == "confidence" else f"{name} was not recorded")
+    if "prediction" not in tensors:
+        raise Missing("prediction was not recorded")
     if name == "target":
         return tensors[name][:seen]
     if evidence.stages >= len(tensors[name]):

@@ -82,7 +82,11 @@ def stream_from(tensors: Mapping[str, Array]) -> Stream:
     """Return the evaluation stream that *tensors* hold; Missing if there is none."""
     if any(name not in tensors for name in TENSORS):
         raise Missing("no evaluation stream was recorded: it needs eval.tier extended")
-    if not len(tensors["stream_task"]):
-        raise Missing("no training on the stream")
     accuracy, task, step, is_old_mask = (np.asarray(tensors[name]) for name in TENSORS)
+    if accuracy.ndim != 2 or any(one.shape != accuracy.shape[:1] for one in (task, step, is_old_mask)):
+        raise Missing("the evaluation stream has not one task, step and mask per evaluation")
+    if not len(task):
+        raise Missing("no training on the stream")
+    if task.min() < 0 or task.max() >= accuracy.shape[1] or (np.diff(task) < 0).any():
+        raise Missing("the evaluation stream is not of tasks in their order")
     return Stream(accuracy, task, step, is_old_mask.astype(bool))

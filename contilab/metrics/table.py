@@ -6,7 +6,8 @@ too. A new metric is one file and one line.
 
 from functools import cache
 
-from contilab.metrics.contract import Metric
+from contilab.errors import InputError
+from contilab.metrics.contract import Metric, misdescribed
 from contilab.spec.entry import load
 
 METRICS = {
@@ -77,8 +78,17 @@ METRICS = {
 
 @cache
 def metric(name: str) -> Metric:
-    """Return the metric *name*; KeyError if the menu has no such name."""
-    loaded = load(METRICS[name])
+    """Return the metric *name*; KeyError if the menu has no such name, InputError if its line leads to no metric of it."""
+    reference = METRICS[name]
+    try:
+        loaded = load(reference)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"metric {name}", f"{reference} cannot be loaded: {error}", hint=_WAY_OUT) from error
     if not isinstance(loaded, Metric):
-        raise TypeError(f"{METRICS[name]} is no Metric")
+        raise InputError(f"metric {name}", f"{reference} is no Metric", hint=_WAY_OUT)
+    if wrong := misdescribed(loaded) or (f"it calls itself {loaded.name}" if loaded.name != name else ""):
+        raise InputError(f"metric {name}", f"{reference}: {wrong}", hint=_WAY_OUT)
     return loaded
+
+
+_WAY_OUT = "mend its file, or its line in contilab/metrics/table.py"

@@ -12,6 +12,7 @@ from contilab.metrics.compute import evidence_of
 from contilab.metrics.contract import Absent, Evidence, Metric, Value
 from contilab.metrics.scenario import require_one_scenario
 from contilab.metrics.table import metric
+from contilab.report.characters import printable
 from contilab.report.runs import RunReport, metric_of, metrics_of
 from contilab.report.summary import Summary, summarise
 from contilab.spec.study import Cell
@@ -105,7 +106,12 @@ class Benchmark(NamedTuple):
     @property
     def fewest_seeds(self) -> int:
         """The smallest number of seeds behind an `acc`, among variants that have one."""
-        return min((n for variant in self.variants if (n := variant.count("acc"))), default=0)
+        return min(self.counts, default=0)
+
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of seeds behind an `acc`, of each variant that has one, sorted."""
+        return sorted(n for variant in self.variants if (n := variant.count("acc")))
 
 
 def benchmarks(runs: Iterable[RunReport]) -> list[Benchmark]:
@@ -146,7 +152,7 @@ def plain(value: Any) -> str:
     >>> plain("sgd"), plain(0.1), plain(True), plain([400, 400])
     ('sgd', '0.1', 'true', '[400, 400]')
     """
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _mean(values: Iterable[Value]) -> Value:

@@ -109,8 +109,9 @@ def _kept_nothing(one: Found) -> Iterable[str]:
 
 def _unpredictable(one: Found) -> Iterable[str]:
     for variant in one.benchmark.variants:
-        lacking = [run.record.notes.get("classes_without_entry", 0) for run in variant.runs if run.record]
-        if seeds := sum(map(bool, lacking)):
+        notes = [run.record.notes.get("classes_without_entry") for run in variant.runs if run.record]
+        lacking = [count for count in notes if isinstance(count, int) and count]
+        if seeds := len(lacking):
             yield f"{variant.label}, up to {max(lacking)} classes in {seeds} seed{'s' if seeds > 1 else ''}"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contilab.errors import InputError, UsageError
-from contilab.metrics.contract import Absent, Evidence, Metric, Value
+from contilab.metrics.contract import Absent, Evidence, Metric, Value, misdescribed
 from contilab.metrics.table import METRICS, metric
 from contilab.report.derived import write_derived
 from contilab.report.runs import evidence_by_run
@@ -76,9 +76,11 @@ def _own(reference: str) -> Metric:
     except (Exception, SystemExit) as error:  # a file of the user may raise anything
         hint = "name the file without .py, and what it calls the metric: MODULE:NAME"
         raise UsageError("--add", f"{reference} cannot be loaded: {error}", hint=hint) from error
-    if not isinstance(found, Metric) or not METRIC.fullmatch(found.name):
+    if not isinstance(found, Metric) or not METRIC.fullmatch(str(found.name)):
         problem = f"{reference} is no Metric with a name of small letters, digits and _"
         raise UsageError("--add", problem, hint="make it with contilab.metrics.contract.Metric(name, function, summary)")
+    if wrong := misdescribed(found):
+        raise UsageError("--add", f"{reference}: {wrong}", hint="mend it; contilab.metrics.contract.Metric says what it takes")
     if found.name in METRICS and found is not metric(found.name):  # the report would show it as the metric of the menu
         raise UsageError(
             "--add", f'{reference} has the name of another metric, "{found.name}"', hint="give it a name of its own"

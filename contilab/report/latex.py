@@ -6,6 +6,7 @@ Every text of a study is escaped; numbers are in text mode, with a real minus si
 import re
 from collections.abc import Iterable
 
+from contilab.report.characters import printable
 from contilab.report.page import Page
 from contilab.report.section import Section
 from contilab.report.table import Column, Entry, Line, Table
@@ -33,7 +34,7 @@ def latex(page: Page) -> str:
     """Return the headline and the comparison tables of *page*; `booktabs` is the only package that they need."""
     needs = r"\usepackage{booktabs} and \usepackage[T1]{fontenc}"
     head = f"% {page.study.name}: made by contilab report; needs {needs}\n"
-    return head + "\n".join(block for section in page.sections for block in _section(section))
+    return printable(head + "\n".join(block for section in page.sections for block in _section(section)))
 
 
 def escaped(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from contilab.report.against import Against
+from contilab.report.characters import printable
 from contilab.report.figures.svg import Drawing
 from contilab.report.notices import Notice
 from contilab.report.page import Page
@@ -30,17 +31,17 @@ def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         *(map(_notice, page.cautions) if page.cautions else ["Nothing was found that a reader must be warned of."]),
         *_reproduce(page),
     ]
-    return "\n\n".join(block.strip("\n") for block in blocks if block.strip()) + "\n"
+    return printable("\n\n".join(block.strip("\n") for block in blocks if block.strip()) + "\n")
 
 
 def escaped(text: str) -> str:
     r"""Return *text* as Markdown that shows it literally, in one line.
 
-    >>> print(escaped("a|b <i>*x*"))
-    a\|b &lt;i&gt;\*x\*
+    >>> print(escaped("a|b <i>*x* $y$"))
+    a\|b &lt;i&gt;\*x\* \$y\$
     """
     line = html.escape(" ".join(text.split()), quote=False)
-    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", line)
+    return re.sub(r"([\\`*_\[\]|#~$])", r"\\\1", line)
 
 
 def _paragraph(text: str) -> str:

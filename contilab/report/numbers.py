@@ -1,6 +1,7 @@
 """How numbers are written for people, by the unit of their metric."""
 
 COUNTED = ("samples", "steps", "operations", "runs", "parameters", "bytes")
+EXACT = 2**53  # from here on a float does not tell one whole number from the next
 SUBSCRIPTS = {"seconds": "s", "steps per second": "/s"}
 
 
@@ -39,8 +40,10 @@ def exact(value: float, unit: str) -> float:
 
     >>> exact(12970.0, "samples"), exact(1.0, "fraction")
     (12970, 1.0)
+    >>> exact(1e30, "operations")
+    1e+30
     """
-    return int(value) if unit in COUNTED and value == int(value) else value
+    return int(value) if unit in COUNTED and abs(value) < EXACT and value == int(value) else value
 
 
 def _plain(value: float) -> str:

@@ -4,7 +4,9 @@ import base64
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from contilab.report.characters import printable
 from contilab.report.figures.svg import Drawing
 from contilab.report.page import Page
 from contilab.report.section import shown
@@ -36,10 +38,12 @@ def page_html(page: Page, drawings: Mapping[str, Sequence[Drawing]], files: Coll
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("style.css", "report.js"))
     # the page names the digest of its script, so a browser runs no other one, whatever a study smuggles in
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    words = {"against_text": against_text, "standing_table": standing_table, "standing_text": standing_text, "shown": shown}
+    words: dict[str, Any] = {"against_text": against_text, "shown": shown}
+    words |= {"standing_table": standing_table, "standing_text": standing_text}
     template = environment.get_template("report.html.j2")
     beside = [f"{name} ({what})" if what else name for name, what in BESIDE.items() if _is_there(name, files)]
-    return template.render(page=page, drawings=drawings, style=style, script=script, digest=digest, beside=beside, **words)
+    ours = {"style": style, "script": script, "digest": digest}
+    return printable(template.render(page=page, drawings=drawings, beside=beside, **ours, **words))
 
 
 def _is_there(name: str, files: Collection[str]) -> bool:

@@ -43,7 +43,7 @@ def versions(runs: Iterable[RunReport]) -> dict[str, str]:
     """Return, by package, the versions that trained *runs*."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
-        for name, version in run.circumstances.get("versions", {}).items():
+        for name, version in _table(run.circumstances, "versions").items():
             found.setdefault(name, {})[str(version)] = None
     return {name: ", ".join(sorted(values)) for name, values in sorted(found.items())}
 

@@ -11,7 +11,7 @@ from contilab.report.numbers import exact
 from contilab.report.runs import RunReport, metrics_of
 
 FIRST = ("study", "run", "preset", "scenario", "method", "seed")
-FORMULA = ("=", "+", "-", "@", "\t", "\n")  # of OWASP; a return is written as a new line
+FORMULA = ("=", "+", "-", "@", "\t", "\n", *"＝＋－＠")  # of OWASP, and in full width; a return is written as a new line
 
 
 def swept_keys(runs: Sequence[RunReport]) -> list[str]:

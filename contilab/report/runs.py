@@ -4,17 +4,32 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from safetensors import SafetensorError
+
 from contilab.metrics.compute import compute, evidence_of
 from contilab.metrics.contract import Absent, Evidence, Metric, Missing, Value
 from contilab.metrics.stream import Stream, stream_from
 from contilab.metrics.table import METRICS, metric
 from contilab.records.outcome import Arrays, Kept, read_kept, read_record, read_tensors
 from contilab.records.record import Record
+from contilab.report.characters import printable
 from contilab.report.derived import read_derived
+from contilab.report.misfit import misfit
 from contilab.spec.study import Cell, Study
 from contilab.store.result import altered, complete
 from contilab.store.status import RunStatus, study_status
 from contilab.store.store import Store
+
+UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+    SafetensorError,
+)  # of any files
 
 
 class RunReport(NamedTuple):
@@ -48,7 +63,7 @@ class RunReport(NamedTuple):
 
 def read_runs(store: Store, study: Study) -> list[RunReport]:
     """Return the runs of *study*, cell by cell, each seed in the order of the manifest."""
-    found = {rid: _read(store, rid) for rid in study.rids}
+    found = _found(store, study)
     records = _results(found)
     states = study_status(store, _without_runs(study, records.keys()))
     return [
@@ -62,7 +77,7 @@ def read_runs(store: Store, study: Study) -> list[RunReport]:
 
 def evidence_by_run(store: Store, study: Study) -> dict[str, Evidence]:
     """Return what the formulas may read of each run of *study* that has a usable result."""
-    records = _results({rid: _read(store, rid) for rid in study.rids})
+    records = _results(_found(store, study))
     return {
         rid: evidence_of(one.record, one.tensors, cumulative=_cumulative(study, cell, seed, records), kept=one.kept)
         for cell in study.cells
@@ -93,12 +108,16 @@ class _Result(NamedTuple):
     kept: Kept | None
 
 
+def _found(store: Store, study: Study) -> dict[str, _Result | str]:
+    return {rid: _read(store, rid, cell.scenario) for cell in study.cells for rid in cell.runs.values()}
+
+
 def _results(found: Mapping[str, _Result | str]) -> dict[str, _Result]:
     return {rid: item for rid, item in found.items() if isinstance(item, _Result)}
 
 
-def _read(store: Store, rid: str) -> _Result | str:
-    """Return the result of *rid*, or what is wrong with it ("" if it is not there)."""
+def _read(store: Store, rid: str, scenario: str) -> _Result | str:
+    """Return the result of *rid*, planned in *scenario*, or what is wrong with it ("" if it is not there)."""
     directory = store.result_dir(rid)
     manifest = complete(directory, rid)
     if manifest is None:
@@ -108,10 +127,13 @@ def _read(store: Store, rid: str) -> _Result | str:
         return f"{', '.join(names)} is not what was published"
     try:
         record, tensors = read_record(directory), read_tensors(directory)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         return f"this version cannot read its record: {error}"
+    if wrong := misfit(record, tensors, scenario):
+        return f"this version cannot read its record: {wrong}"
     attempt = f"{manifest.gid}.{manifest.n}"
-    return _Result(record, tensors, manifest.circumstances, attempt, read_derived(store, rid), read_kept(directory))
+    circumstances = manifest.circumstances if isinstance(manifest.circumstances, dict) else {}
+    return _Result(record, tensors, circumstances, attempt, read_derived(store, rid), read_kept(directory))
 
 
 def _without_runs(study: Study, rids: Collection[str]) -> Study:
@@ -129,6 +151,7 @@ def _why(damage: _Result | str, status: RunStatus) -> tuple[str, str]:
 
 
 def _without(cell: Cell, seed: int, rid: str, state: str, problem: str) -> RunReport:
+    problem = printable(problem)
     reason = f"the run has no result: {state}{': ' if problem else ''}{problem}"
     return RunReport(cell, seed, rid, state, problem, dict.fromkeys(METRICS, Absent(reason)))
 

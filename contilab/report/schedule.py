@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from contilab.metrics.contract import Absent
 from contilab.metrics.table import METRICS
-from contilab.report.benchmark import Variant
+from contilab.report.benchmark import Variant, plain
 from contilab.report.runs import RunReport
 
 OF_STREAMS = ("contilab.metrics.stability:", "contilab.metrics.learning_curve:")  # where their formulas are
+SAID = {"schedule", "dense_steps", "growth", "samples"}  # what a record says of it
 STREAM_METRICS = frozenset(name for name, place in METRICS.items() if place.startswith(OF_STREAMS))
 
 
@@ -21,6 +22,8 @@ def schedule_of(run: RunReport) -> str:
     found = run.record.notes.get("stream") if run.record else None
     if not isinstance(found, Mapping):
         return ""
+    if not found.keys() >= SAID or not isinstance(found["samples"], list) or not found["samples"]:  # told as it is written
+        return plain(dict(found))
     pace = f"each step to {found['dense_steps']}, then growing by {found['growth']}"
     return f"{found['schedule']} ({pace}) on {max(found['samples'])} samples of a task"
 

@@ -192,4 +192,4 @@ def _table(choice: Choice) -> dict[str, Any]:
 
 
 def _for_programs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value if isinstance(value, int | float | str | bool) else plain(value) for key, value in settings.items()}
+    return {key: value if isinstance(value, int | float | bool) else plain(value) for key, value in settings.items()}

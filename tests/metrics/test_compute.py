@@ -10,7 +10,7 @@ import pytest
 from contilab.errors import InputError
 from contilab.metrics.calibration import calibration_error
 from contilab.metrics.compute import compute, evidence_of
-from contilab.metrics.contract import Absent
+from contilab.metrics.contract import Absent, Metric
 from contilab.metrics.table import METRICS, metric
 from contilab.records.record import Cost, Record
 
@@ -39,6 +39,37 @@ def predictions():
         "prediction": np.array([[0] * 6, [0, 1, 0, 0, 0, 0], [0, 2, 2, 3, 0, 0], [4, 2, 2, 5, 4, 5]], dtype=np.int16),
         "confidence": np.array([[0.2] * 6, [0.9] * 6, [0.8] * 6, [0.5, 0.5, 1.0, 0.5, 1.0, 1.0]], dtype=np.float32),
     }
+
+
+class TestMenu:
+    """Metrics of a line that a user added."""
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ("nowhere_at_all:X", "nowhere_at_all:X cannot be loaded: No module named 'nowhere_at_all'"),
+            ("math:nothing", "math:nothing cannot be loaded"),
+            ("math:pi", "math:pi is no Metric"),
+            ("contilab.metrics.accuracy:ACC", "contilab.metrics.accuracy:ACC: it calls itself acc"),
+        ],
+    )
+    def test_a_line_that_leads_nowhere_is_told(self, monkeypatch, line, problem):
+        """A line without a metric of that name is named, with what it points at and the way out."""
+        monkeypatch.setitem(METRICS, "late", line)
+
+        with pytest.raises(InputError, match=f"metric late: {problem}"):
+            metric("late")
+
+    def test_a_formula_that_fails_leaves_the_others(self, monkeypatch):
+        """It is absent with what it raised, and every other metric has its value."""
+        before = compute(class_record(), predictions())
+        monkeypatch.setattr(f"{compute.__module__}.metric", lambda name: BROKEN if name == "bwt" else metric(name))
+        after = compute(class_record(), predictions())
+
+        assert after == {**before, "bwt": Absent("the formula failed: ZeroDivisionError: division by zero")}
+
+
+BROKEN = Metric("bwt", lambda _: 1 / 0, "never")
 
 
 class TestValidation:

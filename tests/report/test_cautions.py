@@ -90,6 +90,7 @@ class TestCautions:
 
         assert texts(found(classes_without_entry=2))[name] == ("p: ewc, up to 2 classes in 7 seeds",)
         assert name not in texts(found(classes_without_entry=0))
+        assert name not in texts(found(classes_without_entry="some"))
 
     @pytest.mark.parametrize(("kept", "items"), [(0, ("p: ewc",)), (8, None)])
     def test_memory_that_kept_nothing(self, monkeypatch, kept, items):

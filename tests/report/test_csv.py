@@ -10,7 +10,7 @@ from contilab.report.derive import derive
 from contilab.report.rows import csv_of
 from contilab.report.write import report_of, tables
 
-FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1+1", "\r=1+1", "\n=1+1"]
+FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1+1", "\r=1+1", "\n=1+1", "＝1+1"]
 
 
 def read(data):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -43,6 +44,14 @@ def spread(evidence):
 
 SPREAD = Metric("spread", spread, "distance of two tasks", unit="norm", tier="extended")
 TAKEN = Metric("acc", worst, "never")
+UNIT = Metric("odd", worst, "never", unit=5)
+NEEDS = Metric("odd", worst, "never", ("two_rows", "a_miracle"))
+NEED = Metric("odd", worst, "never", "sizes")
+TIER = Metric("odd", worst, "never", tier="none")
+BETTER = Metric("odd", worst, "never", higher_is_better="yes")
+VERSION = Metric("odd", worst, "never", version=0)
+UNCALLABLE = Metric("odd", 0.5, "never")
+NUMBERED = Metric(5, worst, "never")
 '''
 
 
@@ -136,6 +145,14 @@ class TestOwn:
             ("{own}:TAKEN", 'has the name of another metric, "acc"'),
             ("math:pi", "math:pi is no Metric"),
             ("../{own}:WORST", "cannot be loaded"),
+            ("{own}:UNIT", "its unit is no text"),
+            ("{own}:NEEDS", "its needs are no tuple of known ones: a_miracle"),
+            ("{own}:NEED", "its needs are no tuple of known ones: sizes"),
+            ("{own}:TIER", "its tier is none of core, extended, full"),
+            ("{own}:BETTER", "its higher_is_better is not True, False or None"),
+            ("{own}:VERSION", "its version is no whole number from 1 to 999999"),
+            ("{own}:UNCALLABLE", "its function cannot be called"),
+            ("{own}:NUMBERED", "is no Metric with a name"),
         ],
     )
     def test_what_is_no_metric_is_refused(self, own, name, problem):
@@ -177,14 +194,45 @@ class TestKept:
 
         assert load(store, "tiny")[0]["mine"] == 3.0
 
-    def test_a_damaged_file_is_left_out(self, new_study):
-        """What cannot be read is no metric."""
+    @pytest.mark.parametrize(
+        "change",
+        [
+            *({"value": value} for value in (math.nan, math.inf, 10**400, True, None, "1.5", [1])),
+            *({"value": None, "unit": unit} for unit in (5, ["fraction"])),
+            *({name: 5} for name in ("summary", "paper", "tier", "higher_is_better", "is_of_group")),
+            {"version": "1"},
+            {"metric": "other"},
+            {"v": "contilab.derived/9"},
+        ],
+    )
+    def test_a_damaged_file_is_left_out(self, new_study, change):
+        """What is not described as a metric is none, whatever stands in its file."""
         store = new_study([("p", "naive", [0], {}, "task")])
         derive(store, "tiny", [Metric("mine", lambda _: 1.0, "one")])
-        for path in store.layout.derived.rglob("*.json"):
-            path.write_text("{")
+        [path] = store.layout.derived.rglob("*.json")
+        table = json.loads(path.read_text())
+        path.write_text(json.dumps({**table, **change}))
 
         assert "mine" not in load(store, "tiny")[0]
+        path.write_text(json.dumps(table)[:-1])
+        assert "mine" not in load(store, "tiny")[0]
+        path.write_text(json.dumps(table))
+        assert load(store, "tiny")[0]["mine"] == 1.0
+
+    def test_characters_that_no_page_may_hold_are_marked(self, new_study, tmp_path):
+        """Texts of the user come with marks in their place, also where a file holds what no encoding writes."""
+        store = new_study([("p", "naive", [0], {}, "task")])
+
+        def formula(_):
+            raise Missing("no \udcff at all")
+
+        derive(store, "tiny", [Metric("mine", formula, "one\x1b[31m")])
+        [path] = store.layout.derived.rglob("*.json")
+        path.write_text(path.read_text().replace("one", "\\ud800"))
+        done = write_report(store.root, "tiny", tmp_path / "out")
+
+        assert load(store, "tiny")[0]["reasons"]["mine"] == "no \ufffd at all"
+        assert "\ufffd\ufffd[31m" in done.path.read_text()
 
     def test_a_run_that_came_later_has_a_reason(self, new_study):
         """A run without the metric beside others that have it says how to compute it."""

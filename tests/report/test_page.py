@@ -163,4 +163,4 @@ class TestMarkdown:
         text = (written.directory / "report.md").read_text().split("## Reproduce")[0]
 
         assert "<script>" not in text
-        assert r"&lt;b&gt;$x$\|" in text
+        assert r"&lt;b&gt;\$x\$\|" in text

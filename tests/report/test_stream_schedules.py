@@ -1,5 +1,7 @@
 """Streams that were evaluated by different schedules: marked where they stand beside each other, and never compared."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ from contilab.report.figures.stream import stream
 from contilab.report.figures.svg import styled
 from contilab.report.protocol import Protocol
 from contilab.report.runs import RunReport
-from contilab.report.schedule import STREAM_METRICS
+from contilab.report.schedule import STREAM_METRICS, differing, schedule_of
 from contilab.report.table import every_metric
 from contilab.spec.sections import Execution
 from contilab.spec.study import Cell
@@ -56,6 +58,18 @@ def told(benchmark):
     """Return the cautions of *benchmark*, by the beginning of their text."""
     found = Found(benchmark, Protocol({}, {}), (), ())
     return {notice.text.split(":")[0]: notice.items for notice in cautions([found], ())}
+
+
+class TestWords:
+    """What is said of a schedule."""
+
+    @pytest.mark.parametrize("found", [{"schedule": "dense"}, {**DENSE, "samples": []}, {**DENSE, "samples": 900}])
+    def test_one_of_another_version_is_told_as_it_is_written(self, found):
+        """A record that says it otherwise has no words of ours, and is never taken for the same schedule."""
+        [run, _] = runs_of("er", found)
+
+        assert schedule_of(run) == json.dumps(found)
+        assert " for er" in " ".join(differing(arranged(naive=DENSE, er=found).variants))
 
 
 class TestTables:

@@ -198,7 +198,7 @@ class TestTexts:
         ("name", "raw", "shown"),
         [
             ("report.html", "<b>$x$", "note=&lt;b&gt;$x$|"),
-            ("report.md", "<b>", r"Selection of ewc note=&lt;b&gt;$x$\|"),
+            ("report.md", "<b>", r"Selection of ewc note=&lt;b&gt;\$x\$\|"),
             ("tables.tex", "$x$", r"ewc note=\textless{}b\textgreater{}\$x\$\textbar{} strength=9.0"),
             ("tables.tex", "--1", "er note==1-{}-1'{}'2"),
         ],

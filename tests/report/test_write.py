@@ -1,6 +1,8 @@
 """How the files of a report are written."""
 
+import re
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -46,6 +48,7 @@ class TestFiles:
         assert done.left_out == sentence
         assert [path.name for path in done.files] == [*TABLES, "report.md"]
         assert "one Holm family of 3 tests" in text
+        assert r"- aia (fraction, Rebuffi 2017): acc\_seen\_macro, averaged over the stages" in text
         assert r"it needs scipy, which comes with contilab\[report\]" in text
 
     def test_a_folder_that_cannot_be_written(self, new_study, tmp_path):
@@ -55,6 +58,17 @@ class TestFiles:
 
         with pytest.raises(EnvironmentFault, match="it cannot be written"):
             write_report(store.root, "tiny", tmp_path / "file")
+
+    def test_labels_of_any_text(self, new_study, tmp_path):
+        """Control characters are marked, letters that no font has are left alone, and long labels keep figures readable."""
+        label = f"\x1b[31m \U00020000 中 {'x' * 3000} end"
+        cells = [("p", "ewc", [0], {"note": note}, "task") for note in (label, "b")]
+        done = write_report(new_study(cells).root, "tiny", tmp_path)
+        drawn = [path.read_text() for path in done.files if path.suffix == ".svg"]
+
+        assert {"\x1b" in path.read_text() for path in done.files} == {False}
+        assert {ElementTree.fromstring(svg).tag for svg in drawn} == {"{http://www.w3.org/2000/svg}svg"}  # noqa: S314  our own
+        assert all(re.search("\ufffd\\[31m \U00020000 中 x+ … x* end", svg) for svg in drawn)
 
     def test_a_study_without_results(self, new_study):
         """Before the first result there is a report that names every run."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.characters import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, MUTED, colour
 
@@ -21,7 +22,7 @@ def bars(key: str, benchmark: Benchmark) -> Drawing | None:
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, METRICS, strict=True):
         _panel(axes, name, benchmark.variants)
-    panels[0].set_yticks(range(len(benchmark.variants)), [variant.label for variant in benchmark.variants])
+    panels[0].set_yticks(range(len(benchmark.variants)), [brief(variant.label) for variant in benchmark.variants])
     panels[0].invert_yaxis()
     caption = "Accuracy after the last task, and forgetting. Bars: mean over seeds; dots: one seed each."
     return draw(key, caption, _words(benchmark.variants), figure)
@@ -32,7 +33,7 @@ def _panel(axes: "Axes", name: str, variants: tuple[Variant, ...]) -> None:
         values = [value for run in variant.runs if not isinstance(value := run.values[name], Absent)]
         mean = variant.summary(name).mean
         if mean is None:
-            axes.text(0, place, f"  {variant.summary(name).reasons[0]}", va="center", color=MUTED, fontsize=7.5)
+            axes.text(0, place, f"  {brief(variant.summary(name).reasons[0])}", va="center", color=MUTED, fontsize=7.5)
             continue
         axes.barh(place, mean, height=0.62, color=colour(place), alpha=0.3)
         axes.plot(values, _spread(place, len(values)), ".", color=colour(place), markersize=6, clip_on=False)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.characters import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import colour, marker
 
@@ -28,7 +29,7 @@ def cost(key: str, benchmark: Benchmark) -> Drawing | None:
         ]
         axes.plot(*zip(*points, strict=True), ".", color=colour(index), alpha=0.45, markersize=6)
         mean = (_mean(variant, COST), _mean(variant, GAIN))
-        axes.plot(*mean, marker(index), color=colour(index), markersize=8, label=variant.label)
+        axes.plot(*mean, marker(index), color=colour(index), markersize=8, label=brief(variant.label))
     _scale(axes, [_mean(variant, COST) for _, variant in drawn])
     axes.set_ylim(-0.02, 1.04)
     axes.set_ylabel(GAIN)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.characters import brief
 from contilab.report.figures.strands import strands
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import colour, marker, style
@@ -23,7 +24,7 @@ def curves(key: str, benchmark: Benchmark) -> Drawing | None:
     figure = new_figure(max(3.8, 0.9 + 0.2 * len(drawn)))
     axes = figure.add_subplot()
     for index, variant, found in drawn:
-        _lines(axes, variant.tasks, variant.label, index, list(found.values()))
+        _lines(axes, variant.tasks, brief(variant.label), index, list(found.values()))
     axes.set_xticks(range(1, benchmark.tasks + 1))
     axes.set_xlabel("tasks learned")
     axes.set_ylabel("acc_seen_macro")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.characters import brief
 from contilab.report.figures.svg import WIDTH, Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, LINE, SEQUENCE
 
@@ -73,8 +74,9 @@ def _map(axes: "Axes", cells: Cells, variant: Variant, matrix: Matrix, corner: t
     if len(matrix) > 2 and left < 2 * LEFT:  # once per line of maps
         axes.text(left - 1.75, top + START + len(matrix) / 2, "after task", rotation=90, ha="center", va="center", color=INK)
     room = 72 * WIDTH / COLUMNS  # points; bold letters are 0.68 of their size wide on average
-    size = min(9.5, room / (0.68 * len(variant.label)))
-    axes.text(left - LEFT + 0.5, top - 0.55, variant.label, va="center", color=INK, fontweight="bold", fontsize=size)
+    title = brief(variant.label)
+    size = min(9.5, room / (0.68 * len(title)))
+    axes.text(left - LEFT + 0.5, top - 0.55, title, va="center", color=INK, fontweight="bold", fontsize=size)
 
 
 def _paint(axes: "Axes", cells: Cells, size: float) -> None:

@@ -1,6 +1,7 @@
 """Critical-difference diagram (Demsar 2006): mean ranks over benchmarks, bars join what the Nemenyi test cannot tell apart."""
 
 from contilab.metrics.contract import Absent
+from contilab.report.characters import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, MUTED
 from contilab.report.standing import Standing
@@ -25,7 +26,7 @@ def ranks(key: str, standing: Standing) -> list[Drawing]:
         rank, height = found.ranks[index], top - 0.5 * (place + 1)
         axes.plot([rank, rank, most + 0.1], [0, height, height], color=MUTED, linewidth=0.9)
         axes.annotate(
-            f"{found.names[index]}  {rank:.2f}", (most + 0.1, height), (4, 0), textcoords="offset points", va="center"
+            f"{brief(found.names[index])}  {rank:.2f}", (most + 0.1, height), (4, 0), textcoords="offset points", va="center"
         )
     axes.set_xlim(0.9, max(most, 1 + found.critical) + 0.1)
     axes.set_ylim(top - 0.5 * most - 0.3, 1.4)

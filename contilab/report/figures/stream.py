@@ -7,6 +7,7 @@ import numpy as np
 
 from contilab.metrics.stream import Stream
 from contilab.report.benchmark import Benchmark, Variant
+from contilab.report.characters import brief
 from contilab.report.figures.strands import strands
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import LINE, colour, style
@@ -28,7 +29,7 @@ def stream(key: str, benchmark: Benchmark) -> Drawing | None:
     for switch in range(1, benchmark.tasks):
         axes.axvline(switch, color=LINE, linewidth=0.8, zorder=0)
     for index, variant, found in drawn:
-        _lines(axes, variant.label, index, found)
+        _lines(axes, brief(variant.label), index, found)
     axes.set_xticks(range(benchmark.tasks + 1))
     axes.set_xlabel("tasks learned; evaluations evenly apart within each")
     axes.set_ylabel("accuracy on the first task")
@@ -66,7 +67,7 @@ def mean_line(streams: Sequence[Stream]) -> Array | None:
 def _streams(variant: Variant) -> list[Stream]:
     """Return the streams of the seeds that were not lost, each without the second look at a switch under the old mask."""
     found = [run.stream for run in variant.runs if run.stream is not None and run.state == "finished"]
-    return [_without_old_masks(one) for one in found if one.tasks > 1]
+    return [_without_old_masks(one) for one in found if one.tasks > 1 and not np.isnan(one.accuracy[one.task > 0, 0]).all()]
 
 
 def _without_old_masks(found: Stream) -> Stream:

@@ -3,6 +3,7 @@
 import html
 import io
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,7 +63,8 @@ def styled() -> Iterator[None]:
     """Make and render figures in our style, whatever matplotlibrc the user has."""
     import matplotlib as mpl
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")  # text stays text: the reader's fonts have it
         mpl.rcdefaults()
         mpl.rcParams.update(RC)
         yield

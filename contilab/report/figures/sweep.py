@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import plain
+from contilab.report.characters import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, colour
 from contilab.report.selection import CRITERION, Choice, Point
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN = (CRITERION, "acc")
 COLUMNS = 3  # grids side by side
+LETTERS = 42  # below each of them
 
 
 def sweep(key: str, choices: Sequence[Choice]) -> Drawing | None:
@@ -56,9 +58,10 @@ def _panel(axes: "Axes", choice: Choice) -> None:
     if choice.chosen:
         chosen = next(place for place, point in enumerate(choice.points) if point.variant is choice.chosen)
         axes.axvline(chosen, color=INK, linewidth=0.9, linestyle=":")
-    axes.set_xticks(range(len(choice.points)), [_label(point) for point in choice.points])
+    room = max(9, LETTERS // len(choice.points))
+    axes.set_xticks(range(len(choice.points)), [brief(_label(point), room) for point in choice.points])
     axes.set_xlim(-0.4, len(choice.points) - 0.6)
-    axes.set_title(choice.name, loc="left")
+    axes.set_title(brief(choice.name), loc="left")
     axes.set_xlabel(", ".join(key.rpartition(".")[2] for key in choice.points[0].settings))
     axes.grid(visible=True, axis="y")
     axes.set_axisbelow(True)
