@@ -21,9 +21,9 @@ from contilab.disk.put_new import temp_beside
 from contilab.disk.read import names
 from contilab.disk.sync import make_dir, sync_dir
 from contilab.errors import EnvironmentFault
+from contilab.report.bundle_frame import new_entry
 from contilab.report.write import render
 from contilab.spec.study import Study
-from contilab.store.result import altered, complete
 from contilab.store.store import Store
 
 FORMAT = "contilab.bundle/1"
@@ -31,7 +31,6 @@ INDEX, SEAL = "BUNDLE.json", "sha256"
 MANIFEST = "manifest.toml"
 STORE, REPORT = "store/", "report/"
 INCOMPRESSIBLE = (".safetensors",)  # deflating float weights takes most of the time and saves a tenth
-EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that zip knows: the bytes tell nothing of when they were packed
 
 
 class Bundled(NamedTuple):
@@ -47,8 +46,9 @@ class Bundled(NamedTuple):
 def write_bundle(store: Store, study: str, path: Path) -> Bundled:
     """Pack *study* into *path*, which is replaced in one step; EnvironmentFault if it cannot be written."""
     plan = store.study(study)
-    intact = [rid for rid in plan.rids if _is_intact(store, rid)]
     rendered = render(store, study)
+    read = {run.rid for run in rendered.runs if run.record}  # by the report: what lands later is in neither
+    intact = [rid for rid in plan.rids if rid in read]
     temp = temp_beside(path)
     try:
         make_dir(path.parent)
@@ -85,7 +85,8 @@ def _content(store: Store, plan: Study, intact: Iterable[str], report: dict[str,
     layout = store.layout
     files = [layout.format, layout.plan(plan.name, store.plan_number(plan.name)), *map(layout.run, plan.rids)]
     directories = [place / rid for rid in intact for place in (layout.results, layout.derived)]
-    for path in [*files, *(directory / name for directory in directories for name in names(directory))]:
+    within = (directory / name for directory in directories for name in names(directory))
+    for path in [*files, *filter(Path.is_file, within)]:  # folders that somebody left there are no part of a result
         yield STORE + path.relative_to(store.root).as_posix(), path.read_bytes()
     for name, data in report.items():
         yield REPORT + name, data
@@ -93,10 +94,7 @@ def _content(store: Store, plan: Study, intact: Iterable[str], report: dict[str,
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> dict[str, Any]:
     """Add a file and return what the index says of it."""
-    entry = zipfile.ZipInfo(name, EPOCH)
-    entry.external_attr = 0o644 << 16
-    entry.compress_type = zipfile.ZIP_STORED if name.endswith(INCOMPRESSIBLE) else zipfile.ZIP_DEFLATED
-    archive.writestr(entry, data)
+    archive.writestr(new_entry(name, is_stored=name.endswith(INCOMPRESSIBLE)), data)
     return {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
 
 
@@ -108,11 +106,6 @@ def _index(store: Store, plan: Study, files: dict[str, dict[str, Any]]) -> dict[
         "contilab": version("contilab"),
         "files": files,
     }
-
-
-def _is_intact(store: Store, rid: str) -> bool:
-    manifest = complete(store.result_dir(rid), rid)
-    return manifest is not None and not altered(store.result_dir(rid), manifest)
 
 
 def _text(index: Mapping[str, Any]) -> bytes:

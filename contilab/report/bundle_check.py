@@ -1,28 +1,24 @@
 """Checking a bundle offline: every byte against its digest, every run against its address, every table computed again."""
 
-import csv
 import hashlib
-import io
-import json
-import math
+import struct
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from contilab.disk.read import read_object
-from contilab.errors import ContilabError, InputError
+from contilab.errors import ContilabError, EnvironmentFault, InputError
 from contilab.report.bundle import FORMAT, INDEX, MANIFEST, REPORT, STORE, sealed
+from contilab.report.bundle_differences import differences
+from contilab.report.bundle_frame import frame_faults
 from contilab.report.write import report_of, tables
 from contilab.store.store import open_store
 
-ROUNDING = 1e-9  # relative: another processor or numpy may sum in another order
-WITH_RESULT = ("finished", "diverged")
-UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
-
-Rows = list[dict[str, str]]
+UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, ArithmeticError)
 
 
 class Verified(NamedTuple):
@@ -36,16 +32,64 @@ class Verified(NamedTuple):
 
 
 def verify_bundle(path: Path) -> Verified:
-    """Check the bundle at *path*; InputError if it is none."""
+    """Check the bundle at *path*; InputError if it is none, EnvironmentFault if there is no room to unpack it."""
+    with _unpacking() as folder:
+        try:
+            with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                index, faults = _checked(path, archive, file)
+                if not faults:
+                    _unpack(archive, index["files"], folder)
+        except UNREADABLE as error:
+            raise InputError(str(path), f"it is no bundle: {_words(error)}", hint="contilab bundle STUDY makes one") from error
+        study = str(index.get("study"))
+        found = {} if faults else _recomputed(study, folder)
+    recomputed = tuple(name for name in found if name.startswith(REPORT))
+    all_faults = (*faults, *(fault for group in found.values() for fault in group))
+    return Verified(study, str(index.get("contilab")), len(index["files"]), recomputed, all_faults)
+
+
+@contextmanager
+def _unpacking() -> Iterator[Path]:
+    """Give a folder for a while."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _verified(path, archive)
-    except (OSError, zipfile.BadZipFile) as error:
-        reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
-        raise InputError(str(path), f"it is no bundle: {reason}", hint="contilab bundle STUDY makes one") from error
+        made = tempfile.TemporaryDirectory(prefix="contilab-")
+    except OSError as error:
+        raise _no_room("TMPDIR", error) from error
+    with made as folder:
+        yield Path(folder)
 
 
-def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
+def _unpack(archive: zipfile.ZipFile, files: Iterable[str], folder: Path) -> None:
+    try:
+        for name in files:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(archive.read(name))
+    except OSError as error:
+        raise _no_room(str(folder), error) from error
+
+
+def _no_room(place: str, error: OSError) -> EnvironmentFault:
+    problem = f"the bundle cannot be unpacked there: {_words(error)}"
+    return EnvironmentFault(place, problem, hint="name a folder with more room by TMPDIR=DIR")
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
+
+
+def _checked(path: Path, archive: zipfile.ZipFile, file: IO[bytes]) -> tuple[dict[str, Any], list[str]]:
+    """Return the index, and a fault for each byte of the archive that is not what was packed."""
+    index, text = _index(path, archive)
+    faults = [] if sealed(index) == text else [f"{INDEX}: it is not what was packed"]
+    faults += _digests(archive, index["files"])
+    if not faults:
+        where = ((name, "its entry in") if name else (path.name, "the end of") for name in frame_faults(archive, file))
+        faults = [f"{name}: {part} the archive was changed" for name, part in where]
+    return index, faults
+
+
+def _index(path: Path, archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
     try:
         text = archive.read(INDEX)
         index = read_object(text)
@@ -58,16 +102,7 @@ def _verified(path: Path, archive: zipfile.ZipFile) -> Verified:
     if index.get("format") != FORMAT or not isinstance(index.get("files"), dict):
         problem = f"{INDEX} says {index.get('format')!r}, this version reads {FORMAT!r}"
         raise InputError(str(path), problem, hint="use the version of contilab that made it")
-    faults = [] if sealed(index) == text else [f"{INDEX}: it is not what was packed"]
-    faults += _digests(archive, index["files"])
-    checked: dict[str, list[str]] = {}
-    study = str(index.get("study"))
-    if not faults:
-        with tempfile.TemporaryDirectory(prefix="contilab-") as folder:
-            checked = _recomputed(archive, index["files"], study, Path(folder))
-    found = [*faults, *(fault for group in checked.values() for fault in group)]
-    recomputed = tuple(name for name in checked if name.startswith(REPORT))
-    return Verified(study, str(index.get("contilab")), len(index["files"]), recomputed, tuple(found))
+    return index, text
 
 
 def _digests(archive: zipfile.ZipFile, files: Mapping[str, Any]) -> list[str]:
@@ -88,12 +123,8 @@ def _digests(archive: zipfile.ZipFile, files: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _recomputed(archive: zipfile.ZipFile, files: Iterable[str], study: str, folder: Path) -> dict[str, list[str]]:
-    """Return the faults of the unpacked store, of the manifest and of each table, by name."""
-    for name in files:
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(archive.read(name))
+def _recomputed(study: str, folder: Path) -> dict[str, list[str]]:
+    """Return the faults of the store that was unpacked into *folder*, of the manifest and of each table, by name."""
     try:
         store = open_store(folder / STORE)
         plan = store.study(study)
@@ -108,8 +139,7 @@ def _recomputed(archive: zipfile.ZipFile, files: Iterable[str], study: str, fold
     for name, data in tables(made, runs).items():
         path = folder / REPORT / name
         kept = path.read_bytes() if path.exists() else b""
-        compare = _json_differences if name.endswith(".json") else _csv_differences
-        found[REPORT + name] = [f"{REPORT}{name}: {text}" for text in compare(kept, data)]
+        found[REPORT + name] = [f"{REPORT}{name}: {text}" for text in differences(name, kept, data)]
     return found
 
 
@@ -117,56 +147,6 @@ def _name(place: str, folder: Path) -> str:
     """Return the file of the bundle that an error of the unpacked store speaks of."""
     path = Path(place)
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else STORE
-
-
-def _csv_differences(kept: bytes, again: bytes) -> Iterator[str]:
-    """Compare what both tables have; a later version may add columns, and runs without a result have no numbers."""
-    old, new = _rows(kept), _rows(again)
-    if len(old) != len(new):
-        yield f"it has {len(old)} rows, computed again {len(new)}"
-        return
-    for place, (before, after) in enumerate(zip(old, new, strict=True), 2):
-        if before.get("state", "finished") not in WITH_RESULT:
-            continue
-        for column in before.keys() & after.keys() - {"reason"}:
-            if not _is_equal(before[column], after[column]):
-                yield f"line {place}, {column}: it says {before[column]}, computed again {after[column]}"
-
-
-def _json_differences(kept: bytes, again: bytes) -> Iterator[str]:
-    old, new = (json.dumps(_rounded(json.loads(data or b"null")), sort_keys=True) for data in (kept, again))
-    if old != new:
-        yield "computed again it is another one"
-
-
-def _rows(data: bytes) -> Rows:
-    rows = csv.DictReader(io.StringIO(data.decode(errors="replace")))
-    return [row for row in rows if "no result" not in row.get("reason", "")]
-
-
-def _is_equal(before: str, after: str) -> bool:
-    if before == after:
-        return True
-    try:
-        return math.isclose(float(before), float(after), rel_tol=ROUNDING, abs_tol=ROUNDING)
-    except ValueError:
-        pair = _rounded(_parsed(before)), _rounded(_parsed(after))
-        return pair[0] is not None and bool(pair[0] == pair[1])
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 9)
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list) else value
 
 
 def _is_inside(name: str) -> bool:

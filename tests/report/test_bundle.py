@@ -1,10 +1,12 @@
 """A study as one archive, and its check without the store."""
 
+import errno
 import hashlib
 import json
 import re
 import shutil
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,6 +192,19 @@ class TestChecking:
         assert len(found) == 1
         assert found[0].startswith("report/results.csv: line 2, ")
         assert "it says 0.95225" in found[0]
+
+    def test_no_room_to_unpack(self, packed, tmp_path, monkeypatch):
+        """A full disk, or no folder for temporary files, is no fault of the bundle."""
+
+        def full(_, __):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(Path, "write_bytes", full)
+        with pytest.raises(EnvironmentFault, match="the bundle cannot be unpacked there: no space left on device"):
+            verify_bundle(packed.path)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+        with pytest.raises(EnvironmentFault, match="TMPDIR: the bundle cannot be unpacked there: no such file or directory"):
+            verify_bundle(packed.path)
 
     def test_a_forged_test_does_not_compute(self, packed, tmp_path):
         """So does a p value."""
