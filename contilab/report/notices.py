@@ -44,14 +44,16 @@ def significance(benchmark: Benchmark, *, is_tested: bool = False) -> str:
 
     is_tested: the tests stand in tables of their own.
     """
-    seeds = benchmark.fewest_seeds
-    if not seeds:
+    counts = benchmark.counts
+    if not counts:
         return ""
-    least = minimum_p(seeds)
-    test = f"the smallest p that an exact paired test over {seeds} seed{'s' if seeds > 1 else ''} can give is {least:.6g}"
+    fewest, most = counts[0], counts[-2:][0]  # a pair shares no more seeds than the second of all cells has
+    least, those = minimum_p(most), f"{most} seed{'s' if most > 1 else ''}"
+    test = f"the smallest p that an exact paired test over {those} can give is {least:.6g}"
     if least > LEVEL:
         return f"No difference in this table can be significant at .05: {test}. Six seeds are the least that can."
-    return f"{'The tests stand below' if is_tested else 'No test was made for this table'}; {test}."
+    lost = f"; over {fewest}, which is all that some cells have, {minimum_p(fewest):.6g}" if fewest < most else ""
+    return f"{'The tests stand below' if is_tested else 'No test was made for this table'}; {test}{lost}."
 
 
 def _alike(found: Iterable[Mixture]) -> tuple[str, ...]:

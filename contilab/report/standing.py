@@ -1,8 +1,9 @@
 """Which method ranks first over several benchmarks of one scenario; scenarios are never ranked together."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from contilab.report.benchmark import Variant
 from contilab.report.cautions import Found
 from contilab.report.statistics.ranks import Ranking, ranking
 
@@ -11,12 +12,14 @@ class Standing(NamedTuple):
     """The ranking of methods by mean `acc` over the benchmarks *presets* of one scenario.
 
     left_out: methods that are not in it, since some benchmark has none of them, or several variants and selected none.
+    short: those whose mean is of fewer seeds than planned, each with the benchmark and both numbers.
     """
 
     scenario: str
     presets: tuple[str, ...]
     ranking: Ranking
     left_out: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -42,7 +45,15 @@ def _standing(scenario: str, found: Sequence[Found]) -> Standing | None:
     known = dict.fromkeys(name for place in scores for name in _names(found[place]))
     presets = tuple(found[place].benchmark.preset for place in scores)
     ranks = ranking(names, [[score[name] for name in names] for score in scores.values()])
-    return Standing(scenario, presets, ranks, tuple(name for name in known if name not in names))
+    left_out = tuple(name for name in known if name not in names)
+    return Standing(scenario, presets, ranks, left_out, tuple(_short([found[place] for place in scores], names)))
+
+
+def _short(found: Sequence[Found], names: Collection[str]) -> Iterable[str]:
+    for one in found:
+        for name, variant in _ranked(one).items():
+            if name in names and (n := variant.count("acc")) < len(variant.runs):
+                yield f"{name} in {one.benchmark.preset} ({n} of {len(variant.runs)})"
 
 
 def _names(one: Found) -> list[str]:
@@ -53,7 +64,11 @@ def _names(one: Found) -> list[str]:
 
 def _scores(one: Found) -> dict[str, float]:
     """Return the mean `acc` by what is ranked."""
-    chosen = {choice.name: choice.chosen for choice in one.choices if choice.chosen}
-    asked = {variant.label: variant for choice in one.choices if choice.is_question for variant in choice.candidates}
-    means = {name: variant.summary("acc").mean for name, variant in (chosen | asked).items()}
+    means = {name: variant.summary("acc").mean for name, variant in _ranked(one).items()}
     return {name: mean for name, mean in means.items() if mean is not None}
+
+
+def _ranked(one: Found) -> dict[str, Variant]:
+    """Return what stands for each method, or for each value of its factors."""
+    chosen = {choice.name: choice.chosen for choice in one.choices if choice.chosen}
+    return chosen | {variant.label: variant for choice in one.choices if choice.is_question for variant in choice.candidates}

@@ -18,6 +18,8 @@ def standing_text(standing: Standing) -> str:
     if standing.left_out:
         why = "not in each of them, or with several variants of which none was selected"
         where += f" Not ranked, since {why}: {', '.join(standing.left_out)}."
+    if standing.short:
+        where += f" Means of fewer seeds than planned: {', '.join(standing.short)}."
     p = f"Friedman: {found.p.reason}." if isinstance(found.p, Absent) else f"Friedman p = {found.p:.4g}."
     if isinstance(found.critical, Absent):
         return f"{where} {p} Nemenyi: {found.critical.reason}."

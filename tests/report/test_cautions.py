@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from contilab.metrics.contract import Absent
 from contilab.records.record import Cost, Record
 from contilab.report.benchmark import benchmarks
 from contilab.report.cautions import Found, cautions
@@ -146,6 +147,18 @@ class TestStandings:
 
         assert "Nemenyi critical difference at .05: 9.42 of 15 ranks possible." in text
         assert "the best method could not be told from half of the others: the ranks only describe." in text
+
+    def test_seeds_that_are_lost_are_told(self):
+        """A mean of fewer seeds than planned is named with its benchmark, since the others are ranked beside it."""
+        whole, lacking = found("p"), found("q")
+        lost = lacking.benchmark.variants[0].runs[0].values
+        lost["acc"] = Absent("it diverged")
+
+        [standing] = standings([whole, lacking])
+
+        assert standing.short == (f"{lacking.benchmark.variants[0].label} in q (6 of 7)",)
+        assert f"Means of fewer seeds than planned: {standing.short[0]}." in standing_text(standing)
+        assert "fewer seeds" not in standing_text(standings([whole, found("r")])[0])
 
     def test_the_diagram(self):
         """It names each method with its rank, and the critical difference, and says where ranks only describe."""
