@@ -23,6 +23,8 @@ from contilab.store.store import Store, open_store
 
 NEEDED = ("jinja2", "matplotlib", "scipy")  # the extra [report]
 
+FOR_PAPERS = "tables.tex"
+
 
 class Written(NamedTuple):
     """What was written.
@@ -63,17 +65,19 @@ def write_report(
 
     baseline: method or cell that the others are compared with (naive, else the first). has_all_pairs: each method is compared
     with each other one instead, all in one Holm family. compare: another study of the store, to set each cell beside the same
-    cell there. is_latex: tables.tex besides. UsageError if there is no such study or baseline. Without the extra [report] the
-    tables and report.md are still written.
+    cell there. is_latex: tables.tex besides; one that an earlier report left there is written again in any case. UsageError if
+    there is no such study or baseline. Without the extra [report] the tables and report.md are still written.
     """
     store = open_store(store_root)
-    rendered = render(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare, is_latex=is_latex)
     directory = out or store.reports_dir(study)
+    has_latex = is_latex or (directory / FOR_PAPERS).exists()  # which would tell of the results of then
+    rendered = render(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare, is_latex=has_latex)
     for name, data in rendered.files.items():
         _put(directory / name, data)
     missing = tuple(run.name for run in rendered.runs if run.record is None)
     written = tuple(directory / name for name in rendered.files)
-    return Written(written[-1], directory, written, rendered.runs, rendered.page, missing, rendered.left_out)
+    opened = next(path for path in reversed(written) if is_latex or path.name != FOR_PAPERS)
+    return Written(opened, directory, written, rendered.runs, rendered.page, missing, rendered.left_out)
 
 
 def render(
@@ -90,7 +94,7 @@ def render(
         **{f"figures/{item.key}.svg": item.svg.encode() for group in drawn.values() for item in group},
         "report.md": markdown(made, drawn).encode(),
     }
-    for_papers = {"tables.tex": latex(made).encode()} if is_latex else {}
+    for_papers = {FOR_PAPERS: latex(made).encode()} if is_latex else {}
     if not lacking:
         files["report.html"] = page_html(made, drawn, [*files, *for_papers]).encode()
     files |= for_papers

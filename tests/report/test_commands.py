@@ -68,3 +68,12 @@ class TestCommands:
 
         assert done.stdout == f"report: {out / 'tables.tex'}\n"
         assert r"acc, each method minus ewc strength=1.0" in (out / "tables.tex").read_text()
+
+    def test_tables_of_an_earlier_report_do_not_grow_old(self, new_study, tmp_path):
+        """Where tables.tex lies already it is written again with the others, though the page is what is printed."""
+        store = new_study(CELLS)
+        (tmp_path / "tables.tex").write_text("old")
+        done = CliRunner().invoke(app, ["report", "tiny", "--store", str(store.root), "--out", str(tmp_path)])
+
+        assert done.stdout == f"report: {tmp_path / 'report.html'}\n"
+        assert "acc, each method minus naive" in (tmp_path / "tables.tex").read_text()
