@@ -15,10 +15,10 @@ from contilab.bench.arithmetic import flops_per_sample
 from contilab.bench.baseline import OneAtATime
 from contilab.bench.bounds import Bounds, bounds
 from contilab.bench.crew import Crew
+from contilab.bench.motion import Motion
 from contilab.bench.noise import group, shape_of
 from contilab.bench.rounds import Rounds, Speed, middle, rounds
 from contilab.engine.choice.form import Form
-from contilab.engine.choice.pace import Pace
 from contilab.engine.environment import TABLE
 from contilab.engine.setup import Setup
 from contilab.hardware.peak import PeakMemory
@@ -137,14 +137,14 @@ class _Field:
                     self.speeds[Contender(form, len(crew), threads // len(crew))] = partial(crew.speed, form)
 
     def _alone(self, form: Form) -> Speed:
-        paces: list[Pace] = []
+        motions: list[Motion] = []
 
         def speed(seconds: float) -> float:
-            if paces:
-                return paces[0].during(seconds).speed
+            if motions:
+                return motions[0].speed(seconds)
             with PeakMemory(str(self.setup.device)) as memory:  # the first call
-                paces.append(Pace(self.setup, TABLE.maker(form)))
-                found = paces[0].during(seconds).speed
+                motions.append(Motion(self.setup, form))
+                found = motions[0].speed(seconds)
             self.member_bytes[form] = memory.peak_bytes // len(self.setup.runs)
             return found
 

@@ -27,25 +27,24 @@ class Seat:
 
     def sit(self, *, model: str, settings: dict[str, Any], threads: int, **rest: Any) -> dict[str, Any]:
         """Take a new group, which is described as in `noise.group`."""
+        from contilab.bench.motion import Motion
         from contilab.bench.noise import group
-        from contilab.engine.choice.pace import Pace
         from contilab.hardware.threads import use_threads
         from contilab.spec.sections import Plugin
 
         use_threads(threads)
         self._setup = group(Plugin(name=model, settings=settings), **rest)
-        self._paces: dict[Form, Pace] = {}
+        self._motions: dict[Form, Motion] = {}
         return {}
 
     def lap(self, *, form: list[str], seconds: float) -> dict[str, Any]:
         """Train by *form* for about *seconds*; its first call builds it."""
-        from contilab.engine.choice.pace import Pace
-        from contilab.engine.environment import TABLE
+        from contilab.bench.motion import Motion
 
         way = Form(*form)
-        if way not in self._paces:
-            self._paces[way] = Pace(self._setup, TABLE.maker(way))
-        return {"speed": self._paces[way].during(seconds).speed}
+        if way not in self._motions:
+            self._motions[way] = Motion(self._setup, way)
+        return {"speed": self._motions[way].speed(seconds)}
 
 
 def _answer(seat: Seat, order: dict[str, Any], answers: TextIO) -> None:

@@ -12,12 +12,14 @@ from contilab.bench.baseline import OneAtATime
 from contilab.bench.bounds import Bounds, bounds
 from contilab.bench.crew import crew
 from contilab.bench.measure import Measured, Wanted, measure
+from contilab.bench.motion import Motion
 from contilab.bench.noise import group, input_shape, shape_of
 from contilab.bench.rounds import Rounds, rounds
 from contilab.bench.table import as_table, keep
 from contilab.engine.choice.form import Form
 from contilab.engine.environment import COMPILED, EXECUTIONS
 from contilab.engine.environment import shape_of as engine_shape
+from contilab.engine.executions.contract import Report
 from contilab.engine.setup import learner_of
 from contilab.errors import ContilabError
 from contilab.hardware.peak import PeakMemory
@@ -122,6 +124,13 @@ class TestMeasure:
 
         assert reasons["loop"] == "RuntimeError: no compiler found"
         assert any(row.samples_per_s for row in found.rows)
+
+    def test_what_went_on_eagerly(self, monkeypatch):
+        """A compiled form that gave up compiling on the way is no measurement of a compiled form."""
+        eager = EXECUTIONS["loop"]
+        monkeypatch.setitem(COMPILED, "loop", lambda learner: eager(learner)._replace(report=lambda: Report(0.0, "no memory")))
+        with pytest.raises(ContilabError, match="went on eagerly: no memory"):
+            Motion(group(SMALL, members=1, batch=4), Form("loop", compile="on")).speed(0.0)
 
     @pytest.mark.slow
     def test_beside_each_other(self, two_processes):
