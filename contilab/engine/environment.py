@@ -12,6 +12,7 @@ from contilab.engine.choice.decide import Question, decide
 from contilab.engine.choice.form import Form, Table
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.choice.trial import seconds_worth, try_out
+from contilab.engine.executions.abreast import abreast
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.compiled import compiled_batched, compiled_loop, compiled_vmap
 from contilab.engine.executions.contract import MakeExecution
@@ -26,7 +27,7 @@ from contilab.hardware.profile import Profiles, Rate, Shape, written_out
 from contilab.spec.run import Run
 from contilab.spec.sections import Execution, Plugin
 
-EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap, "batched": batched}
+EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap, "batched": abreast(batched)}
 COMPILED: dict[str, MakeExecution] = {  # compiled forms of executions, under the name of the eager one
     "loop": compiled_loop,
     "vmap": compiled_vmap,
