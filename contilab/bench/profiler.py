@@ -6,7 +6,7 @@ libraries or compile belong into it.
 
 from pathlib import Path
 
-from torch.profiler import ProfilerActivity, profile, schedule
+from torch.profiler import ProfilerActivity, _ExperimentalConfig, profile, schedule  # type: ignore[attr-defined]  # not exported
 
 from contilab.engine.choice.pace import Pace
 
@@ -19,7 +19,8 @@ def profiled(pace: Pace, trace: Path, *, is_cuda: bool = False) -> str:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_cuda else [])]
     order = "self_cuda_time_total" if is_cuda else "self_cpu_time_total"
     plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
-    with profile(activities=activities, schedule=plan, acc_events=True) as recorder:
+    everywhere = _ExperimentalConfig(profile_all_threads=True)  # parts of the members train in threads of their own
+    with profile(activities=activities, schedule=plan, acc_events=True, experimental_config=everywhere) as recorder:
         for _ in range(WAIT + WARM_UP + ACTIVE):
             pace.lap(1)
             recorder.step()

@@ -1,6 +1,7 @@
 """Where the time of a step goes: a trace, a table, and the cost of parts by leaving them out."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -80,6 +81,22 @@ class TestAnatomy:
 
 class TestProfiled:
     """torch.profiler."""
+
+    def test_operations_of_every_thread(self, tmp_path):
+        """Members that train in threads of their own are in the table too."""
+
+        def elsewhere(learner):
+            execution = EXECUTIONS["loop"](learner)
+
+            def train(*arguments):
+                with ThreadPoolExecutor(1) as thread:
+                    return thread.submit(execution.train, *arguments).result()
+
+            return execution._replace(train=train)
+
+        table = profiled(Pace(group(SMALL, members=1, batch=4), elsewhere), tmp_path / "trace.json")
+
+        assert "aten::addmm" in table
 
     def test_trace_and_table(self, tmp_path):
         """The trace holds five steps and the products of matrices; the table names the operations."""
