@@ -15,6 +15,7 @@ from contilab.metrics.contract import Metric, Missing
 from contilab.metrics.stream import Stream, stream_of
 
 RECOVERED = 0.95  # of the accuracy before the switch; chosen
+NOTHING_LEFT = 0.01  # accuracy before a switch below which a task has nothing to bring back; chosen
 
 
 def min_acc(stream: Stream) -> float:
@@ -95,6 +96,8 @@ def gap_recovered(stream: Stream) -> float:
 def recovery_steps(stream: Stream) -> float:
     """Return the mean steps from a switch until 95 % of the accuracy before it is back, over those that come back (chosen).
 
+    Tasks that stand below .01 before the switch are left out: nothing is nothing's 95 %, so they would come back at once.
+
     >>> recovery_steps(EXAMPLE)  # the threshold is .855
     13.0
     """
@@ -106,6 +109,8 @@ def recovery_steps(stream: Stream) -> float:
 
 def never_recovered_share(stream: Stream) -> float:
     """Return the share of switches and earlier tasks that do not come back to 95 % of the accuracy before (chosen).
+
+    Tasks that stand below .01 before the switch are left out, as in `recovery_steps`.
 
     >>> never_recovered_share(EXAMPLE)
     0.0
@@ -133,7 +138,11 @@ def lowest(stream: Stream, on: int, during: int) -> float:
 
 
 def _recoveries(stream: Stream) -> list[int | None]:
-    return [_recovery(stream, on, switch) for on, switch in stream.pairs()]
+    pairs = list(stream.pairs())
+    found = [_recovery(stream, on, switch) for on, switch in pairs if stream.before(on, switch) >= NOTHING_LEFT]
+    if pairs and not found:
+        raise Missing("no earlier task had anything left to lose")
+    return found
 
 
 def _recovery(stream: Stream, on: int, switch: int) -> int | None:
@@ -166,6 +175,7 @@ def _metric(name: str, function: Callable[[Stream], float], summary: str, paper:
 
 
 _LOSS: dict[str, Any] = {"unit": "difference", "higher_is_better": False}
+_RECOVERY: dict[str, Any] = {"paper": "", "higher_is_better": False, "version": 2}  # since 2 without what was lost before
 
 MIN_ACC = _metric("min_acc", min_acc, "lowest accuracy on each earlier task after it was learned")
 WC_ACC = _metric("wc_acc", wc_acc, "worst-case accuracy: of the newest task now, of the others at their lowest")
@@ -173,10 +183,17 @@ WF_10 = _metric("wf_10", lambda s: windowed(s, 10, largest_drop), "largest drop 
 WF_100 = _metric("wf_100", lambda s: windowed(s, 100, largest_drop), "largest drop within 100 evaluations", **_LOSS)
 WP_10 = _metric("wp_10", lambda s: windowed(s, 10, largest_rise), "largest rise within 10 evaluations", unit="difference")
 WP_100 = _metric("wp_100", lambda s: windowed(s, 100, largest_rise), "largest rise within 100 evaluations", unit="difference")
-STABILITY_GAP = _metric("stability_gap", stability_gap, "drop on earlier tasks while a new one is learned", **_LOSS)
+STABILITY_GAP = _metric(
+    "stability_gap",
+    stability_gap,
+    "drop on earlier tasks while a new one is learned; small as well where little is left to lose",
+    **_LOSS,
+)
 GAP_RECOVERED = _metric("gap_recovered", gap_recovered, "the part of that drop that passes", "", unit="difference")
-RECOVERY_STEPS = _metric("recovery_steps", recovery_steps, "steps until 95 % is back", "", unit="steps", higher_is_better=False)
+RECOVERY_STEPS = _metric(
+    "recovery_steps", recovery_steps, "steps until 95 % is back, where it comes back", unit="steps", **_RECOVERY
+)
 NEVER_RECOVERED_SHARE = _metric(
-    "never_recovered_share", never_recovered_share, "share of drops that do not come back to 95 %", "", higher_is_better=False
+    "never_recovered_share", never_recovered_share, "share of drops that do not come back to 95 %", **_RECOVERY
 )
 ANYTIME_ACC = _metric("anytime_acc", anytime_acc, "accuracy on the tasks begun, over all evaluations", "Caccia 2022")

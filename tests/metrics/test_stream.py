@@ -134,6 +134,22 @@ class TestSwitches:
         with pytest.raises(Missing, match="no earlier task recovered"):
             recovery_steps(lost)
 
+    def test_what_was_lost_before_does_not_recover(self):
+        """A task that stands at nothing when a switch comes is no drop that came back: it counts neither way."""
+        rows = [(0, 5, False, (0.9, NAN, NAN)), (1, 1, False, (0.0, 0.9, NAN)), (2, 1, False, (0.0, 0.0, 0.9))]
+
+        assert never_recovered_share(stream(rows)) == 1.0
+        with pytest.raises(Missing, match="no earlier task recovered"):
+            recovery_steps(stream(rows))
+
+    def test_nothing_to_lose(self):
+        """Where no earlier task stands above nothing before a switch, both are absent."""
+        nothing = stream([(0, 5, False, (0.0, NAN)), (1, 1, False, (0.0, 0.9))])
+
+        for function in (never_recovered_share, recovery_steps):
+            with pytest.raises(Missing, match="no earlier task had anything left to lose"):
+                function(nothing)
+
     @pytest.mark.parametrize("function", [min_acc, wc_acc, stability_gap, gap_recovered, never_recovered_share])
     def test_one_task(self, function):
         """Before the first switch there is nothing to lose."""
