@@ -17,6 +17,8 @@ from contilab.store.layout import short
 
 OWN = ("method.", "memory.", "numerics.", "data.")  # where methods may differ: their hyperparameters, and what follows
 
+HALF = 0.5  # of the time of a group; chosen
+
 
 class Found(NamedTuple):
     """What is known of one benchmark."""
@@ -52,11 +54,20 @@ def cautions(found: Sequence[Found], mismatches: Iterable[Mapping[str, object]])
             _each(found, _held_out),
         ),
         (
+            "All seeds learned the tasks in one order: their spread leaves out what another order would change",
+            _each(found, _one_order),
+        ),
+        ("Settings of methods were not selected in this study: other values may do better", _each(found, _untuned)),
+        (
             f"Seeds that stand apart: flagged by {TEST}; never dropped",
             _each(found, _apart),
         ),
         ("Seeds that stand apart were not looked for: it needs scipy, which comes with contilab[report]", _each(found, _blind)),
         ("Times are of groups of different sizes or machines: do not compare them", _each(found, _times)),
+        (
+            "Most of the time went into evaluation and records: compare steps_per_second_mean, which leaves them out",
+            _each(found, _recorded),
+        ),
     )
     return [Notice(text, tuple(items)) for text, items in rules if items]
 
@@ -125,6 +136,21 @@ def _held_out(one: Found) -> Iterable[str]:
         yield f"benchmark.validation = {share}"
 
 
+def _one_order(one: Found) -> Iterable[str]:
+    orders = {word: one.protocol.values(f"benchmark.{word}_order_seed") for word in ("class", "task")}
+    if len(one.benchmark.seeds) > 1 and one.benchmark.tasks > 1 and all(len(found) == 1 for found in orders.values()):
+        yield ", ".join(f"{word} order {found[0]}" for word, found in orders.items())
+
+
+def _untuned(one: Found) -> Iterable[str]:
+    """Methods with settings of their own of which the study holds one value each."""
+    single = [choice.points[0].variant.label for choice in one.choices if not choice.is_grid]
+    own = {label: {**one.protocol.shared, **one.protocol.own.get(label, {})} for label in single}
+    names = [label for label in single if any(key.startswith("method.") and key != "method.name" for key in own[label])]
+    if names:
+        yield ", ".join(names)
+
+
 def _apart(one: Found) -> Iterable[str]:
     for variant in one.benchmark.variants:
         values = {seed: v for seed, v in variant.by_seed("acc").items() if not isinstance(v, Absent)}
@@ -147,6 +173,13 @@ def _times(one: Found) -> Iterable[str]:
         yield f"groups of {', '.join(map(str, sizes))} runs"
     if len(processors) > 1:
         yield ", ".join(processors)
+
+
+def _recorded(one: Found) -> Iterable[str]:
+    costs = [run.record.cost for run in one.benchmark.runs if run.record]
+    shares = [cost.seconds_recording / cost.seconds_group for cost in costs if cost.seconds_group]
+    if shares and max(shares) > HALF:
+        yield f"up to {100 * max(shares):.0f} % of seconds_group"
 
 
 def _places(variant: Variant) -> Iterable[tuple[int, str]]:

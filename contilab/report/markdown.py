@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from contilab.metrics.contract import Metric
 from contilab.report.against import Against
 from contilab.report.characters import printable
 from contilab.report.figures.svg import Drawing
@@ -30,6 +31,8 @@ def markdown(page: Page, drawings: Mapping[str, Sequence[Drawing]]) -> str:
         "## What to be careful about",
         *(map(_notice, page.cautions) if page.cautions else ["Nothing was found that a reader must be warned of."]),
         *_reproduce(page),
+        "## Metrics",
+        _list(_explained(item) for item in page.glossary),
     ]
     return printable("\n\n".join(block.strip("\n") for block in blocks if block.strip()) + "\n")
 
@@ -56,7 +59,7 @@ def _paragraph(text: str) -> str:
 def _section(section: Section, drawings: Sequence[Drawing]) -> Iterable[str]:
     yield f"## {escaped(section.benchmark.preset)}"
     yield f"Benchmark {escaped(section.about)}."
-    yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n)."
+    yield "Mean over seeds, standard deviation (sd, with n - 1) and number of seeds (n). Metrics are explained at the end."
     yield _table(section.headline)
     yield escaped(section.significance)
     yield escaped(section.in_full)
@@ -112,6 +115,10 @@ def _reproduce(page: Page) -> Iterable[str]:
     if page.versions:
         yield "Versions behind the results:"
         yield _list(f"{name} {version}" for name, version in page.versions.items())
+
+
+def _explained(item: Metric) -> str:
+    return f"{item.name} ({', '.join(filter(None, (item.unit, item.paper)))}): {item.summary}"
 
 
 def _table(table: Table) -> str:

@@ -27,11 +27,16 @@ def number(value: float, unit: str) -> str:
 
 
 def signed(value: float, unit: str) -> str:
-    """Return the difference *value* of two values in *unit*, with its sign.
+    """Return the difference *value* of two values in *unit*, with its sign; nothing has none.
 
     >>> signed(0.0123, "fraction"), signed(-0.12, "fraction"), signed(2048, "bytes")
     ('+0.0123', '-0.1200', '+2.0 KiB')
+    >>> signed(-0.000012, "difference"), signed(-1e-17, "difference")
+    ('-0.000012', '0.0000')
     """
+    if unit in ("fraction", "difference"):
+        places = 4 if abs(value) >= 0.00005 else 6  # or an interval that leaves out zero would end at it
+        return f"{value:+.{places}f}" if round(value, places) else f"{0:.4f}"
     return ("+" if value >= 0 else "") + number(value, unit)
 
 

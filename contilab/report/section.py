@@ -13,6 +13,16 @@ from contilab.report.protocol import Protocol
 from contilab.report.selection import Choice, in_full
 from contilab.report.table import Table, every_metric, headline, per_seed
 
+ABOUT = {
+    "data": "data.name",
+    "model": "model.name",
+    "optimiser": "optim.name",
+    "epochs": "train.epochs",
+    "steps per task": "train.steps",
+    "samples in memory": "memory.total",
+    "samples of a class in memory": "memory.per_class",
+}
+
 
 class Shown(NamedTuple):
     """A table with what is said of it: *name* for people, *text* in sentences."""
@@ -39,8 +49,9 @@ class Section:
         numbers = sorted({variant.tasks for variant in self.benchmark.variants} - {0})  # a study may vary it
         tasks = f", {' or '.join(map(str, numbers))} tasks" if numbers else ""
         counted = f"{seeds} seed{'s' if seeds > 1 else ''}"
-        data = " and ".join(self.protocol.values("data.name"))
-        return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {counted}; data: {data}"
+        found = ((name, self.protocol.values(key)) for name, key in ABOUT.items())
+        facts = "; ".join(f"{name}: {' or '.join(values)}" for name, values in found if values)
+        return f"{self.benchmark.name}, {self.benchmark.scenario}-incremental{tasks}, {counted}; {facts}"
 
     @cached_property
     def headline(self) -> Table:

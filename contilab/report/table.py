@@ -18,6 +18,7 @@ from contilab.store.layout import short
 
 RECORDING = re.compile(r"(?:no [^:]+ was|[^:]+ was not) recorded: (.+)")  # what metrics of recordings say
 OUTLIER = "outlier"  # what stands below a value that is one
+ARROWS = {True: " ↑", False: " ↓", None: ""}  # which direction is better
 HEADLINE = ("acc", "aia", "learning_accuracy", "bwt", "forgetting", "fwt", "ece", "recency_bias")
 
 
@@ -95,7 +96,8 @@ def every_metric(benchmark: Benchmark) -> Table:
     """
     notes = Notes()
     found = [item for item in benchmark.metrics.values() if any(variant.count(item.name) for variant in benchmark.variants)]
-    lines = tuple(Line(item.name, item.unit, tuple(_beside(benchmark.variants, item, notes))) for item in found)
+    heads = {item.name: (item.name, item.unit + ARROWS[item.higher_is_better]) for item in found}
+    lines = tuple(Line(*heads[item.name], tuple(_beside(benchmark.variants, item, notes))) for item in found)
     columns = tuple(Column(variant.label) for variant in benchmark.variants)
     left_out = _left_out(benchmark, [item.name for item in benchmark.metrics.values() if item not in found])
     return Table("metric", columns, lines, (*notes.items, *left_out))

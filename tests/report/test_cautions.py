@@ -115,6 +115,34 @@ class TestCautions:
         assert texts(found(shared={"benchmark.validation": "0.1"}))[name] == ("p: benchmark.validation = 0.1",)
         assert name not in texts(found(shared={"benchmark.validation": "0.0"}))
 
+    @pytest.mark.parametrize(
+        ("tasks", "class_order", "is_told"), [(2, "natural", True), (2, None, False), (1, "natural", False)]
+    )
+    def test_one_order_of_tasks(self, monkeypatch, tasks, class_order, is_told):
+        """Seeds that learn tasks in one order say nothing of other orders; a study that varies the order is not warned."""
+        monkeypatch.setattr(f"{__name__}.RECORD", dataclasses.replace(RECORD, tasks=tasks))
+        orders = {"benchmark.class_order_seed": class_order, "benchmark.task_order_seed": "natural"}
+        own = {label: {"benchmark.class_order_seed": str(place)} for place, label in enumerate(ACCS)}
+        facts = {"shared": orders} if class_order else {"shared": {"benchmark.task_order_seed": "natural"}, "own": own}
+        items = texts(found(**facts)).get("All seeds learned the tasks in one order")
+
+        assert items == (("p: class order natural, task order natural",) if is_told else None)
+
+    def test_settings_that_were_not_selected(self):
+        """Methods with settings of their own are named where the study holds one value of each."""
+        own = {"naive": {"method.name": "naive"}, "ewc": {"method.strength": "30.0"}, "er": {"memory.total": "500"}}
+
+        assert texts(found(own=own))["Settings of methods were not selected in this study"] == ("p: ewc",)
+        assert "Settings of methods were not selected in this study" not in texts(found())
+
+    @pytest.mark.parametrize(("seconds", "items"), [(8.6, ("p: up to 86 % of seconds_group",)), (5.0, None)])
+    def test_time_of_recording(self, monkeypatch, seconds, items):
+        """Times that are mostly those of evaluation and records are no times of methods."""
+        cost = Cost(seconds_group=10.0, seconds_recording=seconds)
+        monkeypatch.setattr(f"{__name__}.RECORD", dataclasses.replace(RECORD, cost=cost))
+
+        assert texts(found()).get("Most of the time went into evaluation and records") == items
+
     def test_attempts_that_disagree(self):
         """Runs of this study that two attempts disagree about come first."""
         items = texts(found(), [{"rid": "er0"}, {"rid": "other"}])

@@ -89,7 +89,7 @@ class TestOwn:
         assert (found.values, found.absent) == (2, {"joint has one training stage": 2})
         assert [row["worst"] for row in load(store, "tiny")] == [0.05, 0.04, None, None]
         assert written == ["0.05", "0.04", "", ""]
-        assert "| worst (fraction) | 0.0450" in (done.directory / "report.md").read_text()
+        assert "| worst (fraction ↑) | 0.0450" in (done.directory / "report.md").read_text()
         assert "accuracy on the worst &lt;task&gt;" in done.path.read_text()
 
     def test_a_catalog_line_is_enough(self, new_study, own, monkeypatch, tmp_path):
@@ -105,7 +105,7 @@ class TestOwn:
 
         assert [row["worst"] for row in csv.DictReader(results.splitlines())] == ["0.05", "0.04", "", ""]
         assert reason == "joint has one training stage"
-        assert re.search(r"^\| worst \(fraction\) \| 0\.0450 \(sd 0\.0071, n 2\) \| – \([a-z]\) \|$", markdown, re.MULTILINE)
+        assert re.search(r"^\| worst \(fraction ↑\) \| 0\.0450 \(sd 0\.0071, n 2\) \| – \([a-z]\) \|$", markdown, re.MULTILINE)
         assert re.search(r'>worst<small>fraction</small></th>\s*<td [^>]*data-sort="0\.045"[^>]*>0\.0450<', page)
         assert "accuracy on the worst &lt;task&gt;" in page
         assert load(store, "tiny")[0]["worst"] == 0.05

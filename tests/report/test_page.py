@@ -78,8 +78,8 @@ class TestPage:
         assert 'data-sort="0.781"' in page
 
     def test_data_stand_with_their_benchmark(self, page):
-        """Each benchmark names its data, so that other files than the published ones are seen."""
-        assert page.count("seeds; data: synthetic</p>") == 2
+        """Each benchmark names its data, so that other files are seen, and what was trained for how long."""
+        assert page.count("seeds; data: synthetic; model: mlp; optimiser: sgd; epochs: 1. ") == 2
 
     def test_tests_stand_with_their_family(self, page):
         """Comparisons name baseline, metric, size of the family and what their seeds allow."""

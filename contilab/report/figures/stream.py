@@ -75,13 +75,13 @@ def _without_old_masks(found: Stream) -> Stream:
 
 
 def _lines(axes: "Axes", label: str, index: int, found: Sequence[Stream]) -> None:
-    look: dict[str, Any] = {"color": colour(index), "linestyle": style(index)}
+    look: dict[str, Any] = {"color": colour(index)}
     strands(axes, [(places(one), one.accuracy[:, 0]) for one in found], linewidth=0.6, alpha=0.35, **look)
     mean = mean_line(found)
     if mean is not None:
-        axes.plot(places(found[0]), mean, linewidth=1.6, label=label, **look)
+        axes.plot(places(found[0]), mean, linewidth=1.6, linestyle=style(index), label=label, **look)
     else:
-        axes.plot([], [], linewidth=1.6, label=f"{label} (no mean: steps differ)", **look)
+        axes.plot([], [], linewidth=1.6, linestyle=style(index), label=f"{label} (no mean: steps differ)", **look)
 
 
 def _words(drawn: Sequence[tuple[Variant, Sequence[Stream]]]) -> str:

@@ -1,7 +1,8 @@
 """How figures look: colours, line styles and type, on paper and on a light or dark page.
 
-Colours of series are those of Okabe and Ito, told apart with every common colour blindness; line style and marker differ
-as well once they repeat. On a page each colour is a variable, so a dark page can set its own.
+Colours of series are those of Okabe and Ito, told apart with every common colour blindness. Markers, and the styles of lines
+that lie beside each other, differ as well: for print in grey, and so that a line shows through one that lies on it. On a page
+each colour is a variable, so a dark page can set its own.
 """
 
 from typing import Any
@@ -63,5 +64,5 @@ def marker(index: int) -> str:
 
 
 def style(index: int) -> str:
-    """Return the line style of series *index*; it changes when colours repeat."""
-    return STYLES[index // len(SERIES) % len(STYLES)]
+    """Return the line style of series *index*: another one than its neighbours have, and than the series of its colour."""
+    return STYLES[(index + index // len(SERIES)) % len(STYLES)]
