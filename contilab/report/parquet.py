@@ -22,10 +22,12 @@ def results_parquet(found: Sequence[Mapping[str, Any]]) -> bytes | None:
 def _column(values: list[Any]) -> list[Any]:
     """Return *values* as one type: numbers or booleans as they are, whatever else as the text of a manifest.
 
-    >>> _column([1, None, 0.5]), _column([1, "auto", None]), _column([[4, 4]])
-    ([1, None, 0.5], ['1', 'auto', None], ['[4, 4]'])
+    >>> _column([2**60, None, 0.5]), _column([1, "auto", None]), _column([[4, 4]])
+    ([1.152921504606847e+18, None, 0.5], ['1', 'auto', None], ['[4, 4]'])
     """
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} or kinds == {bool}:
+    if kinds == {int, float}:  # pyarrow would refuse a whole number that no float is
+        return [value if value is None else float(value) for value in values]
+    if len(kinds) < 2 and kinds <= {int, float, bool}:
         return values
     return [value if value is None else plain(value) for value in values]
