@@ -2,11 +2,11 @@
 
 import pytest
 
-from contilab.engine.masks import evaluation_mask, training_masks
+from contilab.engine.masks import evaluation_mask, groups, training_masks
 from contilab.spec.sections import Benchmark
 
 ROWS = ((0, 1), (2, 3))
-ALL, FIRST, SECOND = [True] * 4, [True, True, False, False], [False, False, True, True]
+ALL, FIRST, SECOND, NONE = [True] * 4, [True, True, False, False], [False, False, True, True], [False] * 4
 
 
 def benchmark(scenario, class_mask="seen"):
@@ -30,6 +30,26 @@ class TestTrainingMasks:
     def test_follow_the_scenario(self, scenario, class_mask, last, expected):
         """Task: rows of the sample's own task. Class: rows seen so far, or all. Domain: all."""
         assert training_masks(benchmark(scenario, class_mask), ROWS, 4, last=last).tolist() == expected
+
+
+class TestGroups:
+    """Rows that compete in what was learned so far: over each of them a method that remembers old answers has one softmax."""
+
+    @pytest.mark.parametrize(
+        ("scenario", "class_mask", "last", "expected"),
+        [
+            ("task", "seen", 0, [FIRST, NONE]),
+            ("task", "seen", 1, [FIRST, SECOND]),
+            ("class", "seen", 0, [FIRST, NONE]),
+            ("class", "seen", 1, [ALL, NONE]),
+            ("class", "all", 0, [FIRST, NONE]),
+            ("domain", "seen", 0, [ALL, NONE]),
+            ("domain", "seen", 1, [ALL, NONE]),
+        ],
+    )
+    def test_follow_the_scenario(self, scenario, class_mask, last, expected):
+        """Task: those of each task learned. Class: all seen in one, also if later rows are trained. Domain: all in one."""
+        assert groups(benchmark(scenario, class_mask), ROWS, 4, last=last).tolist() == expected
 
 
 class TestEvaluationMask:
