@@ -76,6 +76,11 @@ def adam(settings: Settings) -> Optimiser:
         return params, state._replace(step=step)
 
     def alone(params: Params, grads: Params, state: AdamState) -> tuple[Params, AdamState]:
+        decay = 0.0
+        if settings.weight_decay and state.decay.is_cpu:
+            decay = state.decay.item()
+        elif settings.weight_decay:  # to ask for the number would wait for the device in each step
+            grads = {name: torch.addcmul(grads[name], theta, state.decay) for name, theta in params.items()}
         steps = state.step.to(torch.float32).expand(len(params)).clone().unbind()  # torch counts each of them up
         fused(
             list(params.values()),
@@ -89,7 +94,7 @@ def adam(settings: Settings) -> Optimiser:
             beta1=beta1,
             beta2=beta2,
             lr=state.lr,
-            weight_decay=state.decay.item() if settings.weight_decay else 0.0,
+            weight_decay=decay,
             eps=settings.eps,
             maximize=False,
         )
