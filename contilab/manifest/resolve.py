@@ -17,14 +17,15 @@ from contilab.manifest.menu import Menu
 from contilab.manifest.profile import Profile, profile_names, read_profile
 from contilab.manifest.read import parse
 from contilab.manifest.used import owners_of, used_names
-from contilab.manifest.wording import names
+from contilab.manifest.wording import names, shown
 
 
 class ResolvedCell(NamedTuple):
     """One combination of a study: everything but the seed.
 
     *settings*: one plain table per section, all defaults written out; no `memory` for methods without one. *sweep*: the
-    values of the axes that this cell uses. *origins*: where each value came from, by dotted key.
+    values of the axes that this cell uses. *origins*: where each value came from, by dotted key. *places*: of a fault of a
+    value that the manifest or the command line says, by dotted key.
     """
 
     preset: str
@@ -33,12 +34,14 @@ class ResolvedCell(NamedTuple):
     settings: dict[str, dict[str, Any]]
     sweep: dict[str, Any]
     origins: dict[str, str]
+    places: dict[str, str]
 
 
 class Resolved(NamedTuple):
     """A valid manifest: the name of its study, and its cells in the order of the manifest.
 
-    *left_out*: methods that the scenario of a preset does not know, while another preset's does, in one sentence part each.
+    *left_out*: methods that the scenario of a preset does not know, while another preset's does, and settings of memory that
+    fit others of the methods only, in one sentence part each.
     """
 
     name: str
@@ -61,7 +64,8 @@ def resolve(text: str, *, place: str, values: Sequence[str], menu: Menu) -> Reso
     faults = [*line.faults, *doubled(written, place), *faults, *clashes(document, line.settings, place)]
     if faults or valid is None:
         raise ManifestError(faults)
-    return Resolved(valid["name"], *_cells(valid, profile, rules(menu, place, valid["matrix"]["method"]), place))
+    settled_by = rules(menu, place, valid["matrix"]["method"], map(path_text, line.document))
+    return Resolved(valid["name"], *_cells(valid, profile, settled_by, place))
 
 
 def _profile(document: Mapping[str, Any]) -> Profile:
@@ -96,17 +100,22 @@ def _cells(
     cells: dict[str, ResolvedCell] = {}
     faults: dict[Fault, None] = {}
     undefined: dict[tuple[str, str], Fault] = {}
+    passed: dict[tuple[str, str, str], dict[str, None]] = {}
     for cell, merged in _every_cell(document, profile, rules, place):
         faults |= dict.fromkeys(merged.faults)
         if merged.undefined is not None:
             undefined[cell.method, cell.preset] = merged.undefined
             continue
+        for key, value in merged.passed:
+            passed.setdefault((key, cell.method, _value(merged, key)), {})[value] = None
         cells.setdefault(json.dumps([cell.preset, cell.method, cell.settings], sort_keys=True, default=str), cell)
     kept = {cell.method for cell in cells.values()}
     faults |= dict.fromkeys(fault for (method, _), fault in undefined.items() if method not in kept)
     if faults:
         raise ManifestError(list(faults))
-    return tuple(cells.values()), tuple(f"{fault.problem}: not in {preset}" for (_, preset), fault in undefined.items())
+    notes = [f"{fault.problem}: not in {preset}" for (_, preset), fault in undefined.items()]
+    notes += [f"{key} = {names(values)} in {method}, which keeps {shown(own)}" for (key, method, own), values in passed.items()]
+    return tuple(cells.values()), tuple(notes)
 
 
 def _every_cell(
@@ -124,7 +133,8 @@ def _every_cell(
                 own = [_of_axes(table, table_settings, place) for table, table_settings in settings.items()]
                 merged = settle(stack([*own, last], beneath), rules, method, meant)
                 sweep = {axis.key: _value(merged, axis.key) for axis in varied if axis.key in merged.origins}
-                yield ResolvedCell(preset, method, tuple(matrix["seed"]), merged.tables, sweep, merged.origins), merged
+                told = merged.origins, merged.places
+                yield ResolvedCell(preset, method, tuple(matrix["seed"]), merged.tables, sweep, *told), merged
 
 
 def _common(document: Mapping[str, Any], profile: Profile, preset: str, place: str) -> list[Level]:

@@ -28,7 +28,7 @@ class TestHead:
     def test_is_refused_where_all_tasks_share_their_classes(self, method):
         """Domain-incremental, a mean per class would mix all tasks: the setting is named, and the way out."""
         assert faults("domain", f'["{method}"]', "method.head=ncm") == [
-            ("m.toml: method.head", f'head = "ncm" of {method} is not defined in the domain-incremental scenario')
+            ("command line: method.head", f'head = "ncm" of {method} is not defined in the domain-incremental scenario')
         ]
 
     @pytest.mark.parametrize("scenario", ["task", "class"])
@@ -51,7 +51,11 @@ class TestHead:
             "domain", '["er"]', "method.head=ncm", "memory.policy=herding", "optim.nesterov=true", "optim.momentum=0.0"
         )
 
-        assert [place for place, _ in found] == ["m.toml: memory", "m.toml: method.head", "m.toml: optim sgd"]
+        assert [place for place, _ in found] == [
+            "command line: memory.policy",
+            "command line: method.head",
+            "m.toml: optim sgd",
+        ]
 
 
 class TestMethodOfOtherScenarios:
@@ -88,12 +92,15 @@ class TestMemoryOfOneValue:
 
     OTHER = {"policy": "ring_class", "insert": "every_epoch"}  # noqa: RUF012 - a table of the test
 
-    def cells(self, lines, body, *values):
-        """Return the cells of er and of each such method, by name, in a manifest of *lines*, its matrix and *body*."""
+    def study(self, lines, body, *values):
+        """Return the study of er and of each such method, of which the manifest has *lines*, its matrix and *body*."""
         methods = ["er", *dict.fromkeys(method for method, _ in only_values())]
         text = "\n".join([*lines, HEAD.format(scenario="class", methods=methods) + body])
-        found = resolve(text, place="m.toml", values=values, menu=catalog_menu())
-        return {cell.method: cell.settings["memory"] for cell in found.cells}
+        return resolve(text, place="m.toml", values=values, menu=catalog_menu())
+
+    def memories(self, study):
+        """Return the settings of memory in *study*, by method."""
+        return {cell.method: cell.settings["memory"] for cell in study.cells}
 
     @pytest.mark.parametrize(
         ("form", "is_on_the_command_line"),
@@ -104,14 +111,18 @@ class TestMemoryOfOneValue:
         ],
     )
     def test_another_value_for_that_method_is_refused(self, form, is_on_the_command_line):
-        """A value meant for this method that does not fit it is a mistake, told as that of a method with a choice."""
+        """A value meant for this method that does not fit it is a mistake, told where it was written."""
         given = [form.format(method, key, self.OTHER[key]) for method, key in only_values()]
         overrides = "[overrides]\nmemory.policy = 'reservoir'"
         with pytest.raises(ManifestError) as caught:
-            self.cells([], overrides, *given) if is_on_the_command_line else self.cells(given, overrides)
+            self.study([], overrides, *given) if is_on_the_command_line else self.study(given, overrides)
 
         assert caught.value.faults == tuple(
-            Fault(f"m.toml: memory.{key}", f'"{self.OTHER[key]}" does not fit {method}', f'it accepts "{value}"')
+            Fault(
+                f"{'command line' if is_on_the_command_line else 'm.toml'}: {form.split(' = ')[0].format(method, key)}",
+                f'"{self.OTHER[key]}" does not fit {method}',
+                f'it accepts "{value}"',
+            )
             for (method, key), value in only_values().items()
         )
 
@@ -125,11 +136,23 @@ class TestMemoryOfOneValue:
         ids=["overrides", "command line", "matrix"],
     )
     def test_a_value_for_all_methods_is_for_those_with_a_choice(self, body, values):
-        """What is said of all methods reaches er, and leaves the others the value that they have."""
-        found = self.cells([], body.format("memory.policy = 'ring_class'\nmemory.insert = 'every_epoch'"), *values)
+        """What is said of all methods reaches er, and leaves the others the value that they have, which is told."""
+        study = self.study([], body.format("memory.policy = 'ring_class'\nmemory.insert = 'every_epoch'"), *values)
+        found = self.memories(study)
 
         assert {key: found["er"][key] for key in self.OTHER} == self.OTHER
         assert {(method, key): found[method][key] for method, key in only_values()} == only_values()
+        assert sorted(study.left_out) == sorted(
+            f'memory.{key} = "{self.OTHER[key]}" in {method}, which keeps "{value}"'
+            for (method, key), value in only_values().items()
+        )
+
+    def test_values_of_an_axis_that_it_goes_without_are_told_in_one_line(self):
+        """Its own values are none of them."""
+        policies = "sweep.memory.policy=['ring', 'herding', 'reservoir']"
+        found = resolved("class", '["er", "icarl"]', policies, "memory.insert=task_end")
+
+        assert found.left_out == ('memory.policy = "ring" or "reservoir" in icarl, which keeps "herding"',)
 
     def test_a_value_for_all_methods_that_fits_none_is_refused(self):
         """In a study of methods without a choice, what fits one of them is meant for it, and what fits none is a mistake."""
@@ -138,13 +161,45 @@ class TestMemoryOfOneValue:
             resolved("class", methods, "memory.insert=task_end", both)
 
         assert caught.value.faults == (
-            Fault("m.toml: memory.policy", '"reservoir" does not fit gem', 'it accepts "ring"'),
-            Fault("m.toml: memory.policy", '"reservoir" does not fit icarl', 'it accepts "herding"'),
+            Fault("command line: sweep.memory.policy", '"reservoir" does not fit gem', 'it accepts "ring"'),
+            Fault("command line: sweep.memory.policy", '"reservoir" does not fit icarl', 'it accepts "herding"'),
         )
 
     def test_its_own_value_is_accepted(self):
         """To write out what it does anyway is no fault."""
         given = [f"method_overrides.{method}.memory.{key} = '{value}'" for (method, key), value in only_values().items()]
-        found = self.cells(given, "")
+        study = self.study(given, "")
+        found = self.memories(study)
 
+        assert study.left_out == ()
         assert {(method, key): found[method][key] for method, key in only_values()} == only_values()
+
+
+class TestHerding:
+    """The policy that chooses at the end of a task."""
+
+    def faults(self, method, *values):
+        """Return the faults of *method* in a manifest whose overrides have these *values*."""
+        with pytest.raises(ManifestError) as caught:
+            resolved("class", f'["{method}"]', *(f"overrides.memory.{value}" for value in values))
+        return list(caught.value.faults)
+
+    def test_is_refused_for_methods_that_take_in_during_training(self):
+        """All at once: the policy with those that go with der, and the time of insertion if that does not suit it either."""
+        policies = 'it accepts "reservoir", "class_balanced", "ring" or "ring_class"'
+        policy = Fault("command line: overrides.memory.policy", '"herding" does not fit der', policies)
+        times = 'it accepts "every_epoch" or "first_epoch"'
+        insert = Fault("command line: overrides.memory.insert", '"task_end" does not fit der', times)
+
+        assert self.faults("der", "policy=herding") == [policy]
+        assert self.faults("der", "policy=herding", "insert=task_end") == [policy, insert]
+
+    def test_names_the_time_of_insertion_that_it_needs(self):
+        """A method that accepts any is told the one that goes with herding."""
+        assert self.faults("er", "policy=herding") == [
+            Fault(
+                "command line: overrides.memory.policy",
+                'policy = "herding" chooses at the end of a task, and insert = "first_epoch"',
+                'set memory.insert = "task_end", or choose another policy',
+            )
+        ]
