@@ -20,11 +20,12 @@ HEAD = 'name = "a"\nprofile = "cpu"\n[matrix]\npreset = ["synthetic_class"]\nmet
 RING, BY_MEANS = {"memory.policy": "ring"}, {"method.head": "ncm"}
 RING_CLASS = {"memory.policy": "ring_class"}
 HERDING = {"memory.policy": "herding", "memory.insert": "task_end"}
-CLASSES, SHARED = "each of the 6 classes", "each of the 2 classes in each of the 3 tasks"
+CLASSES, TASKS, SHARED = "each of the 6 classes", "each of the 3 tasks", "each of the 2 classes in each of the 3 tasks"
 EACH = "each class of each of the 3 tasks"
 OF_CLASSES = np.kron(np.eye(3, dtype=np.int64), [1, 1])  # [T, C], samples: one of each class, which one task has
 OF_SHARED = np.ones((3, 2), dtype=np.int64)  # one of each class in each task, which share them
 OF_TASKS = np.kron(np.ones((3, 1), dtype=np.int64), [1, 0])  # one of each task
+OFFERS = "1200 samples are offered to er, gem and icarl, and 2400 samples are offered to derpp"
 METHODS = ("agem", "der", "derpp", "er", "er_ace", "gdumb", "gem", "icarl")
 Settings = dict[str, int | str]
 
@@ -61,6 +62,12 @@ def _plan(settings: Settings, total: int, offered: Integers) -> MemoryPlan:
 class TestMemory:
     """Memories that keep too little, or could never be filled: six classes in three tasks, which share two rows in domain."""
 
+    def faults(self, *values: str) -> list[Fault]:
+        """Return the faults of the study with *values* on the command line."""
+        with pytest.raises(ManifestError) as raised:
+            expand(resolve(HEAD, place="m.toml", values=values, menu=catalog_menu()), catalog_menu(), "m.toml")
+        return list(raised.value.faults)
+
     @pytest.mark.parametrize(
         ("cell", "key", "least", "what", "others"),
         [
@@ -74,7 +81,7 @@ class TestMemory:
             (("domain", "er"), "memory.total", 6, SHARED, HERDING),
             (("domain", "er"), "memory.per_class", 3, SHARED, HERDING),
             (("class", "er"), "memory.total", 6, CLASSES, RING_CLASS),
-            (("domain", "gem"), "memory.total", 3, "each of the 3 tasks", {}),
+            (("domain", "gem"), "memory.total", 3, TASKS, {}),
         ],
     )
     def test_less_than_one_entry_for_each(
@@ -128,7 +135,7 @@ class TestMemory:
         assert _told("class", method, {f"memory.{key}": 0}) == [
             Fault(
                 f"m.toml: memory.{key} of preset synthetic_class",
-                f"memory.{key} = 0 keeps nothing",
+                f"memory.{key} = 0 keeps nothing for {method}",
                 f"use naive, or give at least {least}",
             )
         ]
@@ -142,6 +149,7 @@ class TestMemory:
             ("derpp", {"memory.total": 1_000_001, "train.epochs": 2}, 2400, "memory.total = 2400"),
             ("derpp", {"memory.total": 1_000_001, "train.steps": 5, "train.batch": 4}, 60, "memory.total = 60"),
             ("gem", {"memory.total": 1_000_001}, 1200, "memory.total = 3600"),
+            ("icarl", {"memory.total": 1_000_001}, 1200, "memory.total = 7200"),
         ],
     )
     def test_memory_that_can_never_be_filled(self, method: str, settings: Settings, offered: int, enough: str) -> None:
@@ -151,29 +159,106 @@ class TestMemory:
         assert _told("class", method, settings) == [
             Fault(
                 f"m.toml: {key} of preset synthetic_class",
-                f"{key} = {count} can never be filled: at most {offered} samples are offered to it",
+                f"{key} = {count} can never be filled: at most {offered} samples are offered to {method}",
                 f"{enough} keeps all of them",
             )
         ]
 
-    @pytest.mark.parametrize("settings", [{}, {"memory.policy": "class_balanced"}, RING, RING_CLASS, HERDING])
-    def test_what_is_told_to_keep_all_does_so_in_the_engine(self, settings: Settings) -> None:
-        """Also where all but one sample of each task and class are of one class of one task."""
-        (fault,) = _told("class", "er", {"memory.total": 10**11, **settings})
-        offered = np.ones((3, 6), dtype=np.int64)
+    @pytest.mark.parametrize(
+        ("scenario", "settings", "samples"),
+        [
+            ("class", {}, OF_CLASSES),
+            ("class", {"memory.policy": "class_balanced"}, OF_CLASSES),
+            ("class", RING, OF_CLASSES),
+            ("class", RING_CLASS, OF_CLASSES),
+            ("task", HERDING, OF_CLASSES),
+            ("class", HERDING, OF_CLASSES),
+            ("domain", HERDING, OF_SHARED),
+        ],
+    )
+    def test_what_is_told_to_keep_all_does_so_in_the_engine(self, scenario: str, settings: Settings, samples: Integers) -> None:
+        """Also where all but one sample of each class that a task has are of one class of one task."""
+        (fault,) = _told(scenario, "er", {"memory.total": 10**11, **settings})
+        total, offered = int(fault.hint.split()[2]), samples.copy()
         offered[0, 0] += 1200 - offered.sum()
 
-        assert occupied(offered, _plan(settings, int(fault.hint.split()[2]), offered)) == 1200
+        assert occupied(offered, _plan(settings, total, offered)) == 1200
 
     @pytest.mark.parametrize("settings", [{"memory.total": 10**6}, {"memory.total": 10**6 + 1, "train.steps": 400_000}])
     def test_memory_that_keeps_everything(self, settings: Settings) -> None:
         """A memory that is larger than the data, but no burden, is a choice; so is any that can be filled."""
         assert _told("class", "der", settings) == []
 
+    @pytest.mark.parametrize(
+        ("values", "place", "problem", "hint"),
+        [
+            (
+                ["overrides.memory.total=0"],
+                "overrides.memory.total of preset synthetic_class",
+                "memory.total = 0 keeps nothing for er, gem, derpp and icarl",
+                f"use naive, or give at least memory.total = 6, so that there is one for {CLASSES}",
+            ),
+            (
+                ["memory.total=1"],
+                "memory.total of preset synthetic_class",
+                f"memory.total = 1 gives gem less than one entry for {TASKS}, and icarl less than one entry for {CLASSES}",
+                f"give at least memory.total = 6, so that there is one for {CLASSES}",
+            ),
+            (
+                ["memory.total=2000000", "train.epochs=2"],
+                "memory.total of preset synthetic_class",
+                f"memory.total = 2000000 can never be filled: at most {OFFERS}",
+                "memory.total = 7200 keeps all of them",
+            ),
+            (
+                ["matrix.preset=['synthetic_class', 'synthetic_task']", "memory.per_class=0"],
+                "memory.per_class of presets synthetic_class and synthetic_task",
+                "memory.per_class = 0 keeps nothing for er, gem, derpp and icarl",
+                f"use naive, or give at least memory.per_class = 1, so that there is one for {CLASSES}",
+            ),
+            (
+                ["preset_overrides.synthetic_class.memory.total=5"],
+                "preset_overrides.synthetic_class.memory.total",
+                f"memory.total = 5 gives icarl less than one entry for {CLASSES}",
+                f"give at least memory.total = 6, so that there is one for {CLASSES}",
+            ),
+        ],
+    )
+    def test_a_size_is_told_once(self, values: list[str], place: str, problem: str, hint: str) -> None:
+        """Of what stands in one place all methods are named that it does not suit, and the way out suits all of them."""
+        faults = self.faults("matrix.method=['naive', 'er', 'gem', 'derpp', 'icarl']", *values)
+
+        assert faults == [Fault(f"command line: {place}", problem, hint)]
+
+    @pytest.mark.parametrize(
+        ("table", "problems"),
+        [
+            ("matrix", ["0 keeps nothing for gem and er", f"1 gives gem less than one entry for {TASKS}"]),
+            ("method_sweep.er", ["0 keeps nothing for er"]),
+        ],
+    )
+    def test_each_size_of_an_axis_is_told(self, table: str, problems: list[str]) -> None:
+        """Its place is the table that varies it."""
+        faults = self.faults("matrix.method=['gem', 'er']", f"{table}.memory.total=[0, 1, 3]")
+
+        assert [(fault.place, fault.problem) for fault in faults] == [
+            (f"command line: {table}.memory.total of preset synthetic_class", f"memory.total = {problem}")
+            for problem in problems
+        ]
+
+    def test_hint_of_a_size_that_can_never_be_filled_is_accepted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where no size keeps everything for one method and is small enough for another, it is the most that all may have."""
+        monkeypatch.setattr("contilab.plan.memory.ROOM", 2000)
+        (fault,) = self.faults("matrix.method=['er', 'gem']", "memory.total=5000")
+
+        assert fault.hint == "give at most memory.total = 2000"
+
     def test_comes_with_other_faults(self) -> None:
         """Memory, device and benchmark are three faults of one message; methods that use no memory add none."""
-        values = ("memory.total=0", "engine.device=gpu", "train.augment=flip")
-        with pytest.raises(ManifestError) as raised:
-            expand(resolve(HEAD, place="m.toml", values=values, menu=catalog_menu()), catalog_menu(), "m.toml")
+        faults = self.faults("memory.total=0", "engine.device=gpu", "train.augment=flip")
 
-        assert [fault.place.split()[1] for fault in raised.value.faults] == ["engine.device", "train.augment", "memory.total"]
+        assert [fault.place.removesuffix(" of preset synthetic_class") for fault in faults] == [
+            "m.toml: engine.device",
+            "m.toml: train.augment",
+            "command line: memory.total",
+        ]
