@@ -9,6 +9,7 @@ from contilab.cli.columns import columns
 from contilab.cli.settings import Setting
 from contilab.cli.width import line_width, paragraph
 from contilab.errors import InputError
+from contilab.manifest.accepted import accepted
 from contilab.manifest.keys import RIVALS, Key, settings_keys, shared_keys
 from contilab.manifest.levels import BUILT_IN
 from contilab.manifest.profile import Settings, profile_names, profile_summary, read_profile
@@ -89,11 +90,20 @@ def _memory(entry: Entry) -> str:
     """Return which settings of memory apply to a method, and what it accepts of them."""
     if not entry.uses_memory:
         return ""
-    rows = [(f"  memory.{key}", shown(values[0]), names(values)) for key, values in entry.memory.items()]
-    head = "it uses memory, see contilab list memory"
+    rows = [(f"  memory.{key}", shown(values[0]), names(values)) for key, values in accepted(entry.memory).items()]
+    head = f"it uses memory, {_memory_defaults(entry)}, see contilab list memory"
     return (
         f"{head}; of these settings it accepts\n\n{_aligned([('  setting', 'default', 'accepted'), *rows])}" if rows else head
     )
+
+
+def _memory_defaults(entry: Entry) -> str:
+    """Return how much a method keeps in memory, and replays of it in each step, unless a manifest says otherwise."""
+    size = f"by default memory.total = {BUILT_IN['memory.total']}"
+    is_whole = all(key.default is not MISSING for key in settings_keys(entry.settings).values())
+    if is_whole and not entry.make(entry.settings()).replay:
+        return f"{size}, and memory.batch does not apply"
+    return f"{size} and memory.batch = {shown(shared_keys()['memory.batch'].default)} (as many as train.batch)"
 
 
 def _limits(entry: Entry) -> str:

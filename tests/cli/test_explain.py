@@ -117,9 +117,10 @@ class TestExplain:
         assert explain_metric(metric("members")).endswith("unit: runs")
 
     def test_what_a_method_accepts_of_memory_stands_in_it(self):
-        """Fixed policy, time of insertion, and the scenarios that know the method."""
+        """Size, fixed policy, time of insertion, and the scenarios that know the method; not what it has no use for."""
         text = explain("method", "icarl", entry("method", "icarl"))
 
+        assert "it uses memory, by default memory.total = 500, and memory.batch does not apply, see contilab list" in text
         assert '  memory.policy  "herding"   "herding"' in text
         assert '  memory.insert  "task_end"  "task_end"' in text
         assert 'scenarios: "task" or "class"' in text
@@ -128,7 +129,7 @@ class TestExplain:
         """A head that is not defined everywhere is named with where it is."""
         text = explain("method", "er", entry("method", "er"))
 
-        assert "it uses memory, see contilab list memory" in text
+        assert 'by default memory.total = 500 and memory.batch = "train" (as many as train.batch), see contilab list' in text
         assert 'scenarios of head = "ncm": "task" or "class"' in text
         assert "scenarios:" not in text
 
