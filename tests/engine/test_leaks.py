@@ -120,6 +120,33 @@ class TestResumed:
         assert int(one["memory.offered"].sum()) == 50 * (2 if memory.insert == "every_epoch" else 1) > 12
 
 
+class TestIndices:
+    """What memory is made of."""
+
+    @pytest.mark.parametrize("method", [name for name in catalog.STRATEGIES if catalog.entry("method", name).uses_memory])
+    def test_memory_holds_indices_and_no_copies(self, make, method, monkeypatch):
+        """With inputs of another width no more differs of memory, and of what is saved of a member, than the first layer."""
+        seen, chunk = {}, Draws.chunk
+
+        def noting(self, stage, piece, memory):
+            arrays = {name: value.shape for name, value in vars(memory).items() if isinstance(value, np.ndarray)}
+            seen.setdefault(width, []).append(arrays)
+            return chunk(self, stage, piece, memory)
+
+        monkeypatch.setattr(Draws, "chunk", noting)
+        saved = {}
+        run = make.run(method=method, model=("mlp", {"hidden": [3]}), train=Train(epochs=1, batch=4))
+        for width in (5, 7):
+            files = make.shelf_of([run], stream=make.stream((8, 8), validation=0, test=2, shape=(width,))).kept[-1].files
+            saved[width] = {name: tuple(value.shape) for name, value in load(files[f"{run.rid}.safetensors"]).items()}
+        other = {shape for name, shape in saved[5].items() if shape != saved[7][name]}
+
+        assert seen[5] == seen[7]
+        assert {"samples", "number"} <= seen[5][0].keys()
+        assert saved[5].keys() == saved[7].keys()
+        assert other == {(3, 5)}
+
+
 class TestManyTasks:
     """Long streams."""
 
