@@ -69,7 +69,7 @@ def accepts(hint: Any) -> str:
     if origin is Literal:
         return names(inner)
     if origin in (Union, UnionType):
-        return " or ".join(accepts(item) for item in inner if item is not NoneType)
+        return " or ".join(dict.fromkeys(accepts(item) for item in inner if item is not NoneType))
     if origin in (list, tuple):
         return f"a list, each item {accepts(inner[0])}"
     if isinstance(base, type) and issubclass(base, BaseModel):

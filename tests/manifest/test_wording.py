@@ -38,6 +38,7 @@ class TestWording:
             (bool, "true or false"),
             (Literal["a", "b", "c"], '"a", "b" or "c"'),
             (Annotated[int, Ge(1)] | Literal["all"], 'an integer of at least 1 or "all"'),
+            (Annotated[float, Ge(0), "one"] | Annotated[float, Ge(0), "another"], "a number of at least 0"),
             (list[Annotated[int, Ge(1)]], "a list, each item an integer of at least 1"),
         ],
     )
