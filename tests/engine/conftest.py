@@ -194,6 +194,19 @@ def facts(outcomes):
     ]
 
 
+@pytest.fixture(scope="module")
+def once():
+    """Return a function that works out what several tests of a file compare with, once: by its name, and how."""
+    known = {}
+
+    def value(name, work):
+        if name not in known:
+            known[name] = work()
+        return known[name]
+
+    return value
+
+
 @pytest.fixture
 def make():
     """Return the functions above, for tests to call."""

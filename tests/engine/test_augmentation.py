@@ -20,6 +20,7 @@ METHODS = ["derpp", "agem", "gem", "lwf", "gdumb", "icarl", "ewc"]  # each kind 
 MODEL = ("convnet", {"channels": [8]})
 
 every_way = pytest.mark.parametrize("way", EXECUTIONS)
+every_other_way = pytest.mark.parametrize("way", [name for name in EXECUTIONS if name != "loop"])
 
 
 @pytest.fixture
@@ -132,12 +133,13 @@ class TestTraining:
             {**one, "cost": None, "record": None} for one in alone
         ]
 
-    @every_way
+    @every_other_way
     @pytest.mark.parametrize("method", METHODS)
-    def test_every_execution_equals_the_loop(self, make, pictures, method, way):
+    def test_every_execution_equals_the_loop(self, make, once, pictures, method, way):
         """Parameters after three tasks in float64 agree within 1e-9, stored logits and references included."""
         runs = [run_of(make, seed, method) for seed in range(2)]
-        looped, other = (make.outcomes(runs, one, stream=pictures, dtype=torch.float64) for one in ("loop", way))
+        looped = once(method, lambda: make.outcomes(runs, "loop", stream=pictures, dtype=torch.float64))
+        other = make.outcomes(runs, way, stream=pictures, dtype=torch.float64)
 
         for one, two in zip(looped, other, strict=True):
             assert max(abs(one.parameters[name] - two.parameters[name]).max() for name in one.parameters) < 1e-9

@@ -142,10 +142,11 @@ class TestEveryMethod:
         ]
 
     @pytest.mark.parametrize("way", [way for way in EXECUTIONS if way != "loop"])
-    def test_every_execution_equals_the_loop(self, make, stream, kind, method, way):
+    def test_every_execution_equals_the_loop(self, make, once, stream, kind, method, way):  # noqa: PLR0917 - fixtures
         """Parameters in float64 agree within 1e-9."""
         runs = [run_of(make, kind, method, seed=seed, train=Train(epochs=1, batch=12)) for seed in range(2)]
-        looped, other = (make.outcomes(runs, one, stream=stream, dtype=torch.float64) for one in ("loop", way))
+        looped = once((kind, method), lambda: make.outcomes(runs, "loop", stream=stream, dtype=torch.float64))
+        other = make.outcomes(runs, way, stream=stream, dtype=torch.float64)
 
         for one, two in zip(looped, other, strict=True):
             assert max(abs(one.parameters[name] - two.parameters[name]).max() for name in one.parameters) < 1e-9

@@ -15,15 +15,20 @@ STEPS = {"joint": 16, "cumulative": 32, "icarl": 24}  # of a run of `make`; of a
 FIRST = {"joint": 16}  # of its first stage; of all others 6
 
 SCENARIOS, OPTIMISERS = ("task", "class", "domain"), tuple(catalog.OPTIMISERS)
-# Each at least once with every method, not all combinations, which find the same faults and take twice the time.
+# Each at least once with every method, not all combinations, which find the same faults and take twice the time; so it is
+# with the ways to train them, of which the other one is a slow test.
 PAIRS = [(OPTIMISERS[n % len(OPTIMISERS)], SCENARIOS[n % 3]) for n in range(max(3, len(OPTIMISERS)))]
+CASES = [
+    pytest.param(*pair, way, marks=() if way == ("loop" if n else "vmap") else pytest.mark.slow)
+    for n, pair in enumerate(PAIRS)
+    for way in ("loop", "vmap")
+]
 
 every_method = pytest.mark.parametrize("method", catalog.STRATEGIES)
 every_way = pytest.mark.parametrize("way", ["loop", "vmap"])
 
 
-@every_way
-@pytest.mark.parametrize(("optim", "scenario"), PAIRS)
+@pytest.mark.parametrize(("optim", "scenario", "way"), CASES)
 @every_method
 def test_stopped_at_five_random_steps(make, looks, drawn, exams, method, optim, scenario, way):  # noqa: PLR0917 - a grid
     """Every strategy, optimiser and scenario of the catalog ends like in one go: weights, answers, record, draws and exams."""
