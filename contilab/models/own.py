@@ -28,6 +28,7 @@ from contilab.models.module import from_module
 from contilab.spec.entry import Entry
 
 PLACE = "model.name"
+TAKEN = sys.stdlib_module_names | {"contilab", "numpy", "torch"}  # a file of such a name would take the place of theirs
 DIGITS = 16  # of the hash in a tag; chosen: two edits of one file never share them, and messages stay readable
 
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -52,7 +53,8 @@ def own_model(name: str, folders: Sequence[Path]) -> Entry:
     content = Path(spec.origin or "").read_bytes()  # read once: what is hashed is what is run
     function = getattr(_executed(spec, content), function_name, None)
     if not isfunction(function):
-        raise InputError(PLACE, f'{spec.origin} has no function "{function_name}"', hint="name one as module:function")
+        what = "has no" if function is None else f"has a {type(function).__name__} and not a"
+        raise InputError(PLACE, f'{spec.origin} {what} function "{function_name}"', hint="name one as module:function")
     return Entry(
         make=_make(name, function),
         settings=_settings(name, function),
@@ -72,6 +74,9 @@ def _found(module: str, folders: Sequence[Path]) -> ModuleSpec:
             spec = PathFinder.find_spec(".".join(parts[: depth + 1]), search)
             search = list((spec and spec.submodule_search_locations) or [])
         if spec and spec.origin and spec.origin.endswith(".py"):
+            if parts[0] in TAKEN:
+                problem = f'{spec.origin} has the name of the module "{parts[0]}", which others import'
+                raise InputError(PLACE, problem, hint="rename it")
             return spec
     looked = " or ".join(str(folder.absolute()) for folder in dict.fromkeys(folders))
     problem = f'there is no module "{module}" in {looked} or on PYTHONPATH'
@@ -117,7 +122,7 @@ def _make(name: str, function: Callable[..., Any]) -> Callable[..., Model]:
 def _settings(name: str, function: Callable[..., Any]) -> type:
     """Return a dataclass of the arguments of *function* after the first two."""
     parameters = list(signature(function).parameters.values())
-    hints = get_type_hints(function, include_extras=True)
+    hints = _hints(name, function)
     if len(parameters) < 2 or any(one.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for one in parameters):
         problem = f"{name} must take input_shape, rows, and then settings by name"
         raise InputError(PLACE, problem, hint="as def net(input_shape, rows, *, width: int = 32)")
@@ -127,6 +132,14 @@ def _settings(name: str, function: Callable[..., Any]) -> type:
             raise InputError(PLACE, problem, hint="annotate it as int, float, bool, str, Literal[...] or tuple[int, ...]")
     items = [(one.name, hints[one.name], field(default=_default(one))) for one in parameters[2:]]
     return make_dataclass("Settings", items, frozen=True, kw_only=True)
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except Exception as error:  # annotations may be text, which is read only here
+        problem = f"the annotations of {name} cannot be read: {type(error).__name__}: {error}"
+        raise InputError(PLACE, problem, hint="import what they name") from error
 
 
 def _default(parameter: Parameter) -> Any:

@@ -53,6 +53,9 @@ def untyped(input_shape, rows, width=3): ...
 def of_tensors(input_shape: tuple[int, ...], rows: int, *, start: "Model"): ...
 
 
+def unknown(input_shape: "Shape", rows: int): ...
+
+
 def any_number(*shape: int): ...
 '''
 
@@ -71,7 +74,10 @@ def python_path():
 def folder(tmp_path):
     """Return a folder with a file of models, alone and in a package."""
     (tmp_path / "nets.py").write_text(NET)
+    (tmp_path / "queue.py").write_text(NET)
     (tmp_path / "group").mkdir()
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "net.py").write_text(NET)
     (tmp_path / "group" / "__init__.py").write_text("")
     (tmp_path / "group" / "inner.py").write_text("from nets import net\n\n" + NET.replace("0.1", "0.2"))
     return tmp_path
@@ -137,7 +143,10 @@ class TestOwnModel:
             ("group.absent:net", 'no module "group.absent" in'),
             ("math:sqrt", 'no module "math" in'),
             ("nets:absent", 'has no function "absent"'),
-            ("nets:Uniform", 'has no function "Uniform"'),
+            ("nets:Uniform", 'has a type and not a function "Uniform"'),
+            ("nets:unknown", "the annotations of nets:unknown cannot be read: NameError: name 'Shape' is not defined"),
+            ("queue:net", 'has the name of the module "queue", which others import'),
+            ("torch.net:net", 'has the name of the module "torch"'),
             ("nets:untyped", 'the type of the setting "width"'),
             ("nets:of_tensors", 'the type of the setting "start"'),
             ("nets:any_number", "must take input_shape, rows"),
