@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +22,11 @@ from contilab.data.contract import Dataset
 from contilab.data.digest import ARRAYS, digest_of
 from contilab.disk.cache import cache_folder
 from contilab.disk.lock import Lock
-from contilab.disk.put_new import temp_beside
+from contilab.disk.put_new import TEMP, temp_beside
 from contilab.disk.read import names, read_table
 from contilab.disk.replace import replace
 from contilab.disk.sync import make_dir, sync_dir
-from contilab.errors import DataError
+from contilab.errors import DataError, StoreError
 
 SCHEME = "contilab.cache/1"
 END = ".safetensors"
@@ -33,6 +34,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")  # of an imported data set
 HINT = "remove that file and import the data again: contilab data import NAME PATH"
 WRITABLE = "CONTILAB_CACHE names the folder of the cache"
 DTYPES = {"uint8": "U8", "float32": "F32", "float64": "F64", "int64": "I64"}  # as safetensors calls them
+OLD_SECONDS = 86_400  # of what a killed process left; chosen: longer than any data set takes to write
 WAIT_SECONDS = 5.0  # between two looks at whether another process has done the work
 
 
@@ -128,6 +130,7 @@ class Cache:
         path, needed = self.path(digest), sum(getattr(dataset, name).nbytes for name in ARRAYS)
         try:
             make_dir(self.folder)
+            self._forget_left_over()
             if (free := shutil.disk_usage(self.folder).free) < needed:
                 raise DataError(str(self.folder), f"no space left: needed {needed:,} bytes, free {free:,}", hint=WRITABLE)
             temp = temp_beside(path)
@@ -152,18 +155,26 @@ class Cache:
     def alone(self, name: str) -> Iterator[None]:
         """Hold the lock of *name*: what two processes would do at once is done once. Waits as long as another one works.
 
-        Where locks do not work the two both do it, which costs time and no truth.
+        Where locks do not work, or the cache can only be read, the two both do it, which costs time and no truth.
         """
         folder = self.folder / "locks"
         with suppress(OSError):  # a cache that cannot be written is found out by who writes into it
             make_dir(folder)
         lock = Lock(folder / f"{name}.lock")
         try:
-            while lock.acquire(WAIT_SECONDS) == "busy":
-                pass
+            with suppress(StoreError):  # the file system is read-only: what is there can be used all the same
+                while lock.acquire(WAIT_SECONDS) == "busy":
+                    pass
             yield
         finally:
             lock.release()
+
+    def _forget_left_over(self) -> None:
+        """Remove what processes that were killed while they wrote have left here."""
+        for path in self.folder.glob(f"{TEMP}*"):
+            with suppress(OSError):  # another process has removed it
+                if time.time() - path.stat().st_mtime > OLD_SECONDS:
+                    path.unlink()
 
     def _name_file(self, name: str) -> Path:
         return self.folder / "names" / f"{name}.json"

@@ -1,5 +1,6 @@
 """The cache of data sets: content by its digest, written once and whole, checked when it is read."""
 
+import errno
 import os
 import stat
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from contilab.data import cache as cache_module
 from contilab.data.cache import Cache, Named, is_name
@@ -99,6 +101,18 @@ class TestContent:
 
         assert "CONTILAB_CACHE" in caught.value.faults[0].hint
 
+    def test_what_killed_processes_left_is_removed_when_it_is_old(self, cache: Cache) -> None:
+        """Half a file of a day ago goes with the next one that is written; that of another process at work stays."""
+        cache.folder.mkdir(parents=True)
+        old, new = cache.folder / ".tmp-old", cache.folder / ".tmp-new"
+        for path in (old, new):
+            path.write_bytes(b"half")
+        os.utime(old, (0, 0))
+
+        digest = cache.put(dataset())
+
+        assert sorted(cache.folder.iterdir()) == [new, cache.path(digest)]
+
     def test_too_little_space_is_said_before_writing(self, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
         """Without room nothing is written, and the message says how much is needed and how much is free."""
         monkeypatch.setattr(cache_module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 5})())
@@ -144,6 +158,18 @@ class TestNames:
 
 class TestAlone:
     """Two at once."""
+
+    def test_cache_that_can_only_be_read_needs_no_lock(self, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where the file system is read-only, what is there is used without a lock."""
+        digest = cache.put(dataset())
+
+        def acquire(_self: FileLock, **_more: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(FileLock, "acquire", acquire)
+
+        with cache.alone("own"):
+            assert cache.has(digest)
 
     def test_one_works_and_the_others_find_it_done(self, cache: Cache) -> None:
         """Of four that begin together one does the work; the others wait and find it done."""
