@@ -1,7 +1,8 @@
 """The form of a manifest as one pydantic model, built from the menu: it validates, and it is the JSON schema."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import MinLen
@@ -14,6 +15,7 @@ from contilab.manifest.keys import NO_AXES, STRICT, Key, known_keys
 from contilab.manifest.menu import Menu
 from contilab.manifest.profile import profile_names
 from contilab.manifest.wording import Pattern, shown
+from contilab.spec.entry import Entry
 from contilab.spec.sections import Seed
 from contilab.spec.study import NAME
 
@@ -31,6 +33,18 @@ class _Slot(NamedTuple):
 
 def form(menu: Menu, presets: Sequence[str], used: Used, sweeps: Sequence[str]) -> type[BaseModel]:
     """Return the model of manifests that use *presets* and the plugins *used*; `method_sweep` may hold the methods *sweeps*."""
+    return _form(tuple(menu.names.items()), menu.entry, tuple(presets), tuple(used.items()), tuple(sweeps))
+
+
+@lru_cache(maxsize=16)  # it takes pydantic a tenth of a second, and manifests that are planned one after the other are alike
+def _form(
+    menu_names: tuple[tuple[str, tuple[str, ...]], ...],
+    entry: Callable[[str, str], Entry],
+    presets: tuple[str, ...],
+    used_names: tuple[tuple[str, tuple[str, ...]], ...],
+    sweeps: tuple[str, ...],
+) -> type[BaseModel]:
+    menu, used = Menu(dict(menu_names), entry), dict(used_names)
     keys = known_keys(menu, used)
     settings = _model("settings", {key: _Slot(value.hint, value.doc) for key, value in keys.items()})
     axes = _axes(keys)

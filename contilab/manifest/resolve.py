@@ -78,8 +78,9 @@ def _validated(
     document: Mapping[str, Any], line: CommandLine, menu: Menu, profile: Profile, place: str
 ) -> tuple[dict[str, Any] | None, list[Fault]]:
     used = used_names(document, menu, profile)
-    sweeps = [name for name in menu.names["method"] if name in (document.get("method_sweep") or ())]
-    model = form(menu, tuple(profile.presets), used, sweeps or menu.names["method"])
+    given = document.get("method_sweep", {})
+    sweeps = [name for name in menu.names["method"] if name in (given or ())]
+    model = form(menu, tuple(profile.presets), used, sweeps or (menu.names["method"] if "method_sweep" in document else ()))
     try:
         return model.model_validate(document).model_dump(by_alias=True, exclude_unset=True), []
     except ValidationError as error:
