@@ -72,7 +72,7 @@ class TestEstimate:
         """A group needs the data once, and parameters, gradients and their update per member."""
         data = 784 * 70_000  # bytes
 
-        expected = PROCESS_BYTES + data + members * (3 * 4 * PARAMETERS + 4)  # and the learning rate
+        expected = PROCESS_BYTES + data + members * (3 * 4 * PARAMETERS + 2 * 4)  # and learning rate and decay
 
         assert _estimate(members=members).memory_bytes == expected
 
