@@ -27,7 +27,8 @@ class Planned(NamedTuple):
 
     *runs*: of the study, each once. *done*: those with a result. *new_runs*, *new_groups*: not in the store before.
     *number*: of this plan among those of its study, 0 in a dry run. *data*: names of the data. *estimate*: of
-    the runs without a result. *left_out*: cells whose scenario does not know their method.
+    the runs without a result. *left_out*: cells whose scenario does not know their method, and settings of memory
+    that fit other methods only.
     """
 
     name: str

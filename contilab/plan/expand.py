@@ -22,7 +22,7 @@ from contilab.spec.study import Cell
 class Expanded(NamedTuple):
     """A study's name, its cells in the order of the manifest, each run once by address, and the source of each benchmark.
 
-    *left_out*: methods that the scenario of a preset does not know.
+    *left_out*: methods that the scenario of a preset does not know, and settings of memory that fit other methods only.
     """
 
     name: str
