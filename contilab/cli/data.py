@@ -47,7 +47,7 @@ def prepare(name: Name) -> None:
     from contilab.data import importing
 
     with _bar() as progress:
-        taken = importing.prepare(name, os.environ, progress)
+        taken = importing.prepare(name, os.environ, progress, _memory_left)
     _tell(taken)
 
 
@@ -64,7 +64,7 @@ def import_(
     """Take files that you have into the cache; the way of using them is printed."""
     from contilab.data.importing import import_data
 
-    _tell(import_data(name, path, os.environ, own_name=own_name, size=size))
+    _tell(import_data(name, path, os.environ, own_name=own_name, size=size, left=_memory_left))
 
 
 @data.command()
@@ -89,6 +89,12 @@ def verify() -> None:
     tell(*faults)
     if faults:
         raise typer.Exit(DataError.exit_code)
+
+
+def _memory_left() -> int:
+    from contilab.hardware.memory import free_memory
+
+    return free_memory().bytes
 
 
 def _row(cache: "Cache", name: str) -> tuple[object, ...]:

@@ -15,17 +15,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, Self, cast
+from typing import IO, NamedTuple, cast
 
+from contilab.data.tar import Tar
 from contilab.errors import DataError
 
 MOST_MEMBERS = 1_000_000  # chosen: TinyImageNet has 120,609
-MOST_TEXT = 2**20  # bytes of a long name or of attributes in a tar, which tarfile reads at once; chosen
 PIECE = 2**20  # bytes that are unpacked at a time
 BLOCK = 512  # bytes; of tar
-TEXTS = (
-    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
-)  # fmt: skip
 PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of the others zipfile unpacks all that it has read at once
 HINT = "get the archive from where it is published, or unpack it yourself and import the folder"
 FAILURES = (
@@ -57,6 +54,8 @@ def members(path: Path, wanted: Wanted, *, limit: int, each: int | None = None) 
         if path.is_dir():
             yield from _of_folder(path, wanted, most)
             return
+        if not path.is_file():
+            raise _refusal(path, "is neither a file nor a folder")
         with path.open("rb") as file:
             yield from _of_archive(path, file, wanted, limit, most)
     except DataError:
@@ -68,8 +67,8 @@ def members(path: Path, wanted: Wanted, *, limit: int, each: int | None = None) 
 
 
 def _of_folder(folder: Path, wanted: Wanted, most: int) -> Iterator[Member]:
-    for base, folders, files in os.walk(folder, onerror=_raise):
-        folders.sort()
+    for base, folders, files in os.walk(folder, onerror=_raise, followlinks=True):
+        folders[:] = sorted(name for name in folders if not _is_loop(folder, Path(base, name)))
         for file in sorted(files):
             path = Path(base) / file
             name = path.relative_to(folder).as_posix()
@@ -80,6 +79,15 @@ def _of_folder(folder: Path, wanted: Wanted, most: int) -> Iterator[Member]:
             if len(content) > most:
                 raise _large(str(path), most)
             yield Member(str(path), name, content)
+
+
+def _is_loop(folder: Path, path: Path) -> bool:
+    """Tell whether *path* is a link to a folder that it lies in, by any way from *folder*: walking it would not end."""
+    if not path.is_symlink():
+        return False
+    target, base = path.resolve(), path.parent
+    walked = (above for above in (base, *base.parents) if above.is_relative_to(folder))
+    return base.resolve().is_relative_to(target) or any(above.resolve() == target for above in walked)
 
 
 def _of_archive(path: Path, file: IO[bytes], wanted: Wanted, limit: int, most: int) -> Iterator[Member]:
@@ -118,24 +126,10 @@ class _Counted:
         return data
 
 
-class _Header(tarfile.TarInfo):
-    """A header of a tar, refused if tarfile would go on to read it whole from blocks that nobody has counted."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Return the header in *buf*; ValueError if it is refused."""
-        made = super().frombuf(buf, encoding, errors)
-        if made.type in TEXTS and made.size > MOST_TEXT:
-            raise ValueError(f"a name or attribute in it has {made.size:,} bytes, expected at most {MOST_TEXT:,}")
-        if made.type == tarfile.GNUTYPE_SPARSE:
-            raise ValueError(f'"{made.name[:80]}" is a sparse file: expected files and folders only')
-        return made
-
-
 def _of_tar(path: Path, stream: _Counted, wanted: Wanted, limit: int, most: int) -> Iterator[Member]:
     left = limit
-    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", tarinfo=_Header) as tar:  # all it needs is `read`
-        for count, member in enumerate(tar):
+    with Tar.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:  # all it needs is `read`
+        for count, member in enumerate(tar.files()):
             _check_name(path, member.name)
             if not (member.isreg() or member.isdir()) or member.issparse():
                 raise _refusal(path, f'"{member.name[:80]}" is {_kind(member)}: expected files and folders only')
@@ -174,19 +168,21 @@ def _of_zip(path: Path, file: IO[bytes], wanted: Wanted, limit: int, most: int) 
             if not entry.is_dir() and wanted(entry.filename):
                 if entry.file_size > most:
                     raise _large(f"{path}, {entry.filename}", most)
-                yield Member(f"{path}, {entry.filename}", entry.filename, content_of(archive, entry))
+                yield Member(f"{path}, {entry.filename}", entry.filename, bytes(unpacked(archive, entry)))
 
 
-def content_of(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+def unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytearray:
     """Return the content of *entry* in *archive*, unpacked no further than to the size that it says; its sum is checked.
 
     Raises ValueError if it is packed in a way that does not allow that, and what zipfile raises for damage.
     """
     if problem := _packing(entry):
         raise ValueError(problem)
+    content = bytearray()
     with archive.open(entry) as opened:
-        # In pieces: asked for all, zipfile would unpack up to 2 GiB, and then cut them to the size that is said.
-        return b"".join(iter(lambda: opened.read(PIECE), b""))
+        while piece := opened.read(PIECE):  # asked for all, zipfile would unpack up to 2 GiB, and then cut them to that size
+            content += piece
+    return content
 
 
 def _packing(entry: zipfile.ZipInfo) -> str:

@@ -14,13 +14,17 @@ import torch
 
 from contilab.data.archive import Member, members
 from contilab.data.contract import Dataset
+from contilab.data.labels import MOST_CLASSES
 from contilab.data.pictures import ENDS, MOST_BYTES, Picture, decode
+from contilab.data.room import Left, check_room, without_limit
 from contilab.errors import DataError
 
 TRAIN = "train"
 TESTS = ("test", "val", "valid", "validation")
 ANNOTATIONS = "val_annotations.txt"
 LIMIT_BYTES = 8 * 2**30  # that an archive may unpack to, and its pictures too; chosen: larger ones are unpacked by hand
+LOOK_BYTES = 2**26  # of pictures, after which memory is looked at again; chosen
+SMALLER = "--size PIXELS makes them smaller"
 HINT = "expected train/CLASS/*.png and test/CLASS/*.png (also jpg and others), or folders of classes only"
 
 
@@ -39,16 +43,19 @@ class Folders(NamedTuple):
     class_names: tuple[str, ...]
 
 
-def read_folders(path: Path, name: str, *, size: int | None = None, tests: Sequence[str] = TESTS) -> Folders:
+def read_folders(
+    path: Path, name: str, *, size: int | None = None, tests: Sequence[str] = TESTS, left: Left = without_limit
+) -> Folders:
     """Return the data set *name* in the folder or archive *path*; pictures become *size* x *size* pixels if that is given.
 
-    *tests*: the folders that may hold test data, the first that has class folders. Raises DataError if there are no pictures,
-    if one cannot be read or has the place of another, if those of an archive take too much memory, if they differ in size, or
-    if the classes of training and test data differ.
+    *tests*: the folders that may hold test data, the first that has class folders. left(): the bytes of memory that may be
+    taken. Raises DataError if there are no pictures, if one cannot be read or has the place of another, if they take too much
+    memory, if they differ in size, or if the classes of training and test data differ.
     """
     found: dict[Key, Picture] = {}
     classes_of: dict[str, str] = {}
-    left = LIMIT_BYTES
+    held = looked = 0
+    is_grey = True
     for member in members(path, _is_wanted, limit=LIMIT_BYTES, each=MOST_BYTES):
         parts = PurePosixPath(member.name).parts
         if parts[-1] == ANNOTATIONS:
@@ -58,12 +65,15 @@ def read_folders(path: Path, name: str, *, size: int | None = None, tests: Seque
                 problem = f'there are two pictures "{"/".join(filter(None, key))}", of which one would be lost'
                 raise DataError(member.place, problem, hint="import each data set by itself")
             found[key] = decode(member.content, member.place, size=size)
-            left -= found[key].pixels.nbytes
-            if left < 0 and not path.is_dir():
+            held += found[key].pixels.nbytes
+            is_grey &= found[key].is_grey
+            if held > LIMIT_BYTES and not path.is_dir():
                 problem = f"its pictures take more memory than expected: at most {LIMIT_BYTES:,} bytes"
-                raise DataError(
-                    str(path), problem, hint="unpack it and import the folder, or make them smaller by --size PIXELS"
-                )
+                raise DataError(str(path), problem, hint=f"unpack it and import the folder; or {SMALLER}")
+            if held - looked >= LOOK_BYTES:
+                looked = held  # put together they take as much again, until all are: what is freed of them goes nowhere else
+                needed = held // 3 if is_grey else held  # only one of the three equal channels of grey ones is kept
+                check_room(str(path), f"its first {len(found):,} pictures, put together,", needed, left, hint=SMALLER)
     parts_of = _sorted_out(path, _annotated(found, classes_of), tests)
     return _dataset(path, name, parts_of)
 
@@ -123,10 +133,14 @@ def _dataset(path: Path, name: str, parts: dict[str, dict[Key, Picture]]) -> Fol
         raise DataError(str(path), f'the test data have the class "{foreign[0]}", which the training data lack', hint=HINT)
     if not parts["test"]:
         raise DataError(str(path), "no class has five pictures, so there are no test data", hint=HINT)
+    if len(names) > MOST_CLASSES:
+        raise DataError(
+            str(path), f"has {len(names):,} classes, expected at most {MOST_CLASSES:,}", hint="import fewer of them"
+        )
     first = next(iter(parts["train"].values()))
     channels = 1 if all(picture.is_grey for pictures in parts.values() for picture in pictures.values()) else 3
     arrays = [_array(path, parts[part], names, (channels, *first.pixels.shape[1:])) for part in ("train", "test")]
-    return Folders(Dataset(name, *arrays[0], *arrays[1], len(names)), tuple(names))
+    return Folders(Dataset(name, *arrays[0], *arrays[1], len(names)), tuple(map(_printable, names)))
 
 
 def _array(
@@ -146,6 +160,11 @@ def _array(
 
 def _in_order(pictures: dict[Key, Picture]) -> Iterator[Key]:
     return iter(sorted(pictures, key=lambda key: (key.label, key.name)))
+
+
+def _printable(name: str) -> str:
+    """Return *name* with what no terminal should get written out: bytes that are no text, ends of lines, control characters."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in name)
 
 
 def _size(shape: tuple[int, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from contilab.data.batch_set import Reading
 from contilab.data.class_folders import TESTS, read_folders
 from contilab.data.download import Remote
+from contilab.data.room import Left, without_limit
 
 
 class FolderSet(NamedTuple):
@@ -26,10 +27,10 @@ class FolderSet(NamedTuple):
     tests: tuple[str, ...] = TESTS  # the folders that may hold test data
 
 
-def read_folder_set(known: FolderSet, path: Path, *, size: int | None = None) -> Reading:
+def read_folder_set(known: FolderSet, path: Path, *, size: int | None = None, left: Left = without_limit) -> Reading:
     """Return the set *known* in the folder or archive *path*; DataError if there are no pictures or one cannot be read."""
     place = next(_places(known, path))
-    read = read_folders(place, known.name, size=size, tests=known.tests)
+    read = read_folders(place, known.name, size=size, tests=known.tests, left=left)
     return Reading(read.dataset, place.is_file() and size is None and _is_published(known, place), str(place), read.class_names)
 
 

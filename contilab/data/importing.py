@@ -25,6 +25,7 @@ from contilab.data.folder_set import FolderSet, read_folder_set
 from contilab.data.folders import below, download_folder, find, locate
 from contilab.data.image_set import ImageSet, read_alike, read_dataset
 from contilab.data.published import IMAGE_SETS, KNOWN, KnownSet
+from contilab.data.room import Left, without_limit
 from contilab.errors import DataError, InputError, UsageError
 
 OF_MACHINE = (errno.EIO, errno.ESTALE, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE)
@@ -40,12 +41,20 @@ class Taken(NamedTuple):
     replaced: str = ""  # the digest that the name stood for before, if it was another
 
 
-def import_data(name: str, path: Path, environ: Mapping[str, str], *, own_name: str = "", size: int | None = None) -> Taken:
+def import_data(
+    name: str,
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    own_name: str = "",
+    size: int | None = None,
+    left: Left = without_limit,
+) -> Taken:
     """Take the data at *path* into the cache as *name*, a published set or a name of one's own.
 
     *own_name*: what to call files that have the form of the published set *name*. *size*: pixels that pictures are made.
-    Raises UsageError for names that cannot be, InputError if the files are not what they must be, and DataError if the cache
-    cannot be written.
+    left(): the bytes of memory that may still be taken. Raises UsageError for names that cannot be, InputError if the files are
+    not what they must be, and DataError if the cache cannot be written or memory is lacking.
     """
     _check_names(name, own_name)
     if not path.exists():
@@ -53,15 +62,18 @@ def import_data(name: str, path: Path, environ: Mapping[str, str], *, own_name: 
     known, cache = KNOWN.get(name), open_cache(environ)
     with cache.alone(own_name or name):
         with _input():
-            reading = read_known(known, path, size=size) if known else _read_own(name, path, size)
+            reading = read_known(known, path, size=size, left=left) if known else _read_own(name, path, size, left)
             _check_place(cache, name, reading, own_name)
+        if size is not None and not reading.class_names:
+            raise UsageError("data import --size", f"{reading.place} holds no files of pictures", hint="leave it out")
         return _kept(cache, name, reading, own_name)
 
 
-def prepare(name: str, environ: Mapping[str, str], progress: Progress = silent) -> Taken:
+def prepare(name: str, environ: Mapping[str, str], progress: Progress = silent, left: Left = without_limit) -> Taken:
     """Get the published set *name* into the cache: it is there, or lies in a folder of CONTILAB_DATA, or is downloaded.
 
-    Raises UsageError for a name that is none, DataError if it can neither be found nor downloaded.
+    left(): the bytes of memory that may still be taken. Raises UsageError for a name that is none, DataError if it can neither
+    be found nor downloaded, or memory is lacking.
     """
     if name not in KNOWN:
         raise UsageError("data prepare", f'"{name}" is no published set', hint=f"known: {', '.join(KNOWN)}")
@@ -70,7 +82,7 @@ def prepare(name: str, environ: Mapping[str, str], progress: Progress = silent) 
         named = cache.named(name)
         if named and named.is_published and cache.has(named.digest):
             return Taken(name, named, "")
-        reading = _gotten(known, cache, environ, progress)
+        reading = _gotten(known, cache, environ, progress, left)
         _check_place(cache, name, reading, "")
         return _kept(cache, name, reading, "")
 
@@ -98,16 +110,16 @@ def shape_of(known: KnownSet) -> Shape:
     return Shape(known.image_shape, is_bytes, known.classes, known.train_samples, known.test_samples)
 
 
-def read_known(known: KnownSet, path: Path, *, size: int | None = None) -> Reading:
+def read_known(known: KnownSet, path: Path, *, size: int | None = None, left: Left = without_limit) -> Reading:
     """Return what the files at *path* hold, in one of the forms of *known*; DataError if it has none of its forms."""
-    reading = _of_form(known, path, size)
+    reading = _of_form(known, path, size, left)
     _check_form(known, reading)
     if isinstance(known, ImageSet) and digest_of(reading.dataset) == known.digest:
         return reading._replace(is_published=True)
     return reading
 
 
-def _gotten(known: KnownSet, cache: Cache, environ: Mapping[str, str], progress: Progress) -> Reading:
+def _gotten(known: KnownSet, cache: Cache, environ: Mapping[str, str], progress: Progress, left: Left) -> Reading:
     if isinstance(known, ImageSet):
         paths = locate(known, environ, IMAGE_SETS, progress=progress)
         dataset = read_dataset(known, paths)
@@ -118,9 +130,9 @@ def _gotten(known: KnownSet, cache: Cache, environ: Mapping[str, str], progress:
     searched = [Path(base) for base in filter(None, environ.get("CONTILAB_DATA", "").split(os.pathsep))]
     for base in searched:
         if any(place.exists() for place in _places(known, base)):
-            return read_known(known, base)
+            return read_known(known, base, left=left)
     archive = fetch(known.remote, cache.downloads, hint=IMPORT.format(known.name), searched=searched, progress=progress)
-    reading = read_known(known, archive)
+    reading = read_known(known, archive, left=left)
     forget(archive)
     return reading._replace(is_published=True, place=known.remote.urls[0])  # its SHA-256 was checked
 
@@ -133,9 +145,9 @@ def _places(known: BatchSet | FolderSet, base: Path) -> list[Path]:
     return [folder / name for folder in folders for form in known.forms for name in (form.folder, *form.archives)]
 
 
-def _of_form(known: KnownSet, path: Path, size: int | None) -> Reading:
-    if path.suffix in arrays.ENDS and path.is_file():
-        return Reading(arrays.read_arrays(path, known.name), is_published=False, place=str(path))
+def _of_form(known: KnownSet, path: Path, size: int | None, left: Left) -> Reading:
+    if arrays.is_file_of_arrays(path):
+        return Reading(arrays.read_arrays(path, known.name, left), is_published=False, place=str(path))
     if isinstance(known, ImageSet):
         paths = find(known, below(known, path)) if path.is_dir() else None
         if not paths:
@@ -147,12 +159,12 @@ def _of_form(known: KnownSet, path: Path, size: int | None) -> Reading:
     if isinstance(known, BatchSet) and (reading := read_batches(known, path)):
         return reading
     if isinstance(known, FolderSet):
-        return read_folder_set(known, path, size=size)
+        return read_folder_set(known, path, size=size, left=left)
     try:
-        read = read_folders(path, known.name, size=size)
+        read = read_folders(path, known.name, size=size, left=left)
     except DataError as error:
         fault = error.faults[0]
-        if fault.place != str(path):
+        if fault.place != str(path) or _is_of_machine(error.__cause__):
             raise
         forms = " or ".join(form.folder for form in known.forms)
         raise DataError(fault.place, f"holds no {known.name}: expected {forms}; as pictures, it {fault.problem}") from error
@@ -169,10 +181,10 @@ def _check_form(known: KnownSet, reading: Reading) -> None:
         raise DataError(reading.place, problem, hint="data of one's own are imported under a name of their own")
 
 
-def _read_own(name: str, path: Path, size: int | None) -> Reading:
-    if path.is_file() and path.suffix in arrays.ENDS:
-        return Reading(arrays.read_arrays(path, name), is_published=False, place=str(path))
-    read = read_folders(path, name, size=size)
+def _read_own(name: str, path: Path, size: int | None, left: Left) -> Reading:
+    if arrays.is_file_of_arrays(path):
+        return Reading(arrays.read_arrays(path, name, left), is_published=False, place=str(path))
+    read = read_folders(path, name, size=size, left=left)
     return Reading(read.dataset, is_published=False, place=str(path), class_names=read.class_names)
 
 
@@ -212,7 +224,7 @@ def load_published(images: ImageSet, environ: Mapping[str, str]) -> Dataset:
     cache = open_cache(environ)
     with cache.alone(images.name):
         if not cache.has(images.digest):
-            reading = _gotten(images, cache, environ, silent)
+            reading = _gotten(images, cache, environ, silent, without_limit)
             try:
                 cache.put(reading.dataset)
             except DataError:

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_CLASSES = 2**15  # of a data set: predictions are recorded as int16
+
 
 def checked(values: NDArray[Any], classes: int) -> NDArray[np.int64]:
     """Return *values* [N] as int64; the integer type they came in makes no difference.

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contilab.data import jpeg
 from contilab.errors import DataError, RefusedStart
 
 ENDS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")  # others are read by code that few people test
 MOST_PIXELS = 4096 * 4096  # of one picture; chosen: data sets of pictures are far smaller, bombs are larger
 MOST_BYTES = 4 * MOST_PIXELS + 2**20  # of its file: four bytes for each pixel
-TILES = 322, 323  # tags of TIFF: width and height of what its reader unpacks at once
+TILES = 322, 323  # tags of TIFF: width and height of what its reader unpacks at once, also beyond the picture's edge
 BITS = 258  # tag of TIFF: of each channel's values
 INSTALL = "pip install 'contilab[images]' brings Pillow, which reads pictures"
 FAILURES = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, MemoryError,
@@ -39,6 +40,7 @@ def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
     """
     image_module = _pillow(place)
     try:
+        jpeg.check(content)
         with warnings.catch_warnings(action="ignore"), image_module.open(io.BytesIO(content), formats=FORMATS) as image:
             _check(image)
             is_grey = image.mode in ("1", "L")
@@ -55,13 +57,18 @@ def decode(content: bytes, place: str, *, size: int | None = None) -> Picture:
 
 
 def _check(image: Any) -> None:
-    """Raise ValueError for an opened *image* that would take too much memory, or lose values when it becomes 8-bit."""
+    """Raise ValueError for an opened *image* that would take too much memory or time, or lose values when it becomes 8-bit."""
     tile = [image.tag_v2.get(tag, 1) for tag in TILES] if image.format == "TIFF" else [1, 1]
-    for width, height in (image.size, tile):
-        if not (isinstance(width, int) and isinstance(height, int) and 0 < width * height <= MOST_PIXELS):
-            raise ValueError(f"it has {str(width)[:20]} x {str(height)[:20]} pixels, expected at most {MOST_PIXELS:,}")
+    _check_pixels(*image.size)
+    _check_pixels(*tile)
+    _check_pixels(*(-(-size // each) * each for size, each in zip(image.size, tile, strict=True)))
     if _is_deep(image):
         raise ValueError("its values have more than 8 bits, expected 8")
+
+
+def _check_pixels(width: Any, height: Any) -> None:
+    if not (isinstance(width, int) and isinstance(height, int) and min(width, height) > 0 and width * height <= MOST_PIXELS):
+        raise ValueError(f"it has {str(width)[:20]} x {str(height)[:20]} pixels, expected at most {MOST_PIXELS:,}")
 
 
 def _is_deep(image: Any) -> bool:

@@ -76,6 +76,19 @@ def long_text(kind: bytes, size: int) -> bytes:
     return info.tobuf() + bytes(1024)
 
 
+def attributes(*tables: dict[str, str], kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """Return a tar of one file with *tables* of attributes in front of it, each a header of *kind*."""
+    headers = b""
+    for table in tables:
+        body = b"".join(
+            b"%03d %s=%s\n" % (len(key) + len(value) + 6, key.encode(), value.encode()) for key, value in table.items()
+        )
+        info = entry("x", kind)
+        info.size = len(body)
+        headers += info.tobuf() + body + bytes(-len(body) % 512)
+    return headers + tar_of({"x": b"content"})
+
+
 def everything(path: Path, limit: int = LIMIT) -> dict[str, bytes]:
     """Return all files in *path*."""
     return {member.name: member.content for member in members(path, lambda _: True, limit=limit)}
@@ -107,8 +120,13 @@ HOSTILE = {
     "gz bomb": (gzip.compress(tar_of({"x": bytes(4_000_000)})), "unpacks to more than expected"),
     "zip of bzip2": (packed_by(zipfile.ZIP_BZIP2), '"x" is packed by method 12 of zip, expected 0 or 8'),
     "zip of lzma": (packed_by(zipfile.ZIP_LZMA), '"x" is packed by method 14 of zip, expected 0 or 8'),
-    "long name": (long_text(tarfile.GNUTYPE_LONGNAME, 2**20 + 1), "has 1,048,577 bytes, expected at most 1,048,576"),
-    "long attributes": (long_text(tarfile.XHDTYPE, 2**32), "has 4,294,967,296 bytes, expected at most 1,048,576"),
+    "long name": (long_text(tarfile.GNUTYPE_LONGNAME, 2**14 + 1), "has 16,385 bytes, expected at most 16,384"),
+    "long attributes": (long_text(tarfile.XHDTYPE, 2**32), "has 4,294,967,296 bytes, expected at most 16,384"),
+    "many attributes in a row": (attributes(*[{"a": "b"}] * 5), "a file in it has more than 4 names and attributes"),
+    "many attributes of all files": (
+        attributes({f"{number:03}": "b" for number in range(101)}, kind=tarfile.XGLTYPE),
+        "all files in it have more than 100 attributes",
+    ),
     "sparse file": (tar_of({}, entry("x", tarfile.GNUTYPE_SPARSE)), '"x" is a sparse file'),
 }
 DAMAGED = {
@@ -160,6 +178,29 @@ class TestMembers:
         found = everything(tmp_path / "set")
 
         assert found == {**{name.removeprefix("set/"): content for name, content in FILES.items()}, "link": b"elsewhere"}
+
+    def test_links_to_folders_are_followed_but_not_in_circles(self, tmp_path: Path) -> None:
+        """A folder of the user's own that is linked is part of the data; links that lead to where they lie are passed over."""
+        for name in ("set/a", "elsewhere/b"):
+            (tmp_path / name).mkdir(parents=True)
+            (tmp_path / name / "file").write_bytes(name.encode())
+        for name, target in {
+            "set/b": "elsewhere/b",
+            "set/a/up": "set",
+            "set/a/self": "set/a",
+            "elsewhere/b/back": "set",
+        }.items():
+            (tmp_path / name).symlink_to(tmp_path / target)
+
+        assert everything(tmp_path / "set") == {"a/file": b"set/a", "b/file": b"elsewhere/b"}
+
+    def test_attributes_of_files_are_read(self, tmp_path: Path) -> None:
+        """A tar with attributes of all files and of each, as git and others write it, is read, the name among them."""
+        path = tmp_path / "download"
+        of_all = attributes({"comment": "0" * 40}, kind=tarfile.XGLTYPE)[:1024]
+        path.write_bytes(of_all + attributes({"path": "long/name"}))
+
+        assert everything(path) == {"long/name": b"content"}
 
     def test_only_what_is_wanted_is_read(self, tmp_path: Path) -> None:
         """Other files are not read, and the place of a file names the archive and the file."""

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,11 @@ FLOATS = np.ones((6, 2))
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "array missing": ({"test_labels": None}, "test_labels not found among test_inputs, train_inputs, train_labels"),
     "label -1": ({"train_labels": np.array([0, 1, 2, 0, -1, 2])}, "train_labels: the label at index 4 is -1"),
+    "arrays of other names": (
+        {**dict.fromkeys(ARRAYS), "images": FLOATS, "labels": ARRAYS["train_labels"]},
+        "train_inputs, train_labels, test_inputs, test_labels not found among images, labels",
+    ),
+    "array twice": ({"y_test": np.array([2, 1])}, "test_labels and y_test are two arrays for one thing"),
     "label as large as the classes": ({"test_labels": np.array([1, 3])}, "no training sample has the label 3"),
     "label unused": ({"train_labels": np.array([0, 0, 2, 0, 0, 2])}, "no training sample has the label 1"),
     "labels of words": (
@@ -111,7 +117,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one label for all": ({"train_labels": np.array(1)}, "train_labels are int64 of shape [], expected one integer for each"),
     "labels of floats": ({"train_labels": np.array([0.0, 1, 2, 0, 1, 2])}, "train_labels: labels are of type float64"),
-    "enormous label": ({"train_labels": np.array([0, 1, 2, 0, 1, 2**60])}, "labels go up to"),
+    "enormous label": ({"train_labels": np.array([0, 1, 2, 0, 1, 2**60])}, "train_labels: the label at index 5 is 1152"),
+    "a label more than is recorded": ({"test_labels": np.array([1, 2**15])}, "labels are 0 to 32767"),
+    "labels that are no numbers": ({"test_labels": np.array([1, np.nan])}, "test_labels: labels are of type float64"),
     "fewer labels": ({"train_labels": np.array([0, 1, 2])}, "train_labels are 3 labels for 6 inputs"),
     "integers": ({"train_inputs": FLOATS.astype(int), "test_inputs": FLOATS[:2].astype(int)}, "expected uint8 or floats"),
     "other shape": ({"test_inputs": np.zeros((2, 3, 2, 3), np.uint8)}, "expected one type and shape"),
@@ -157,6 +165,43 @@ class TestRefusals:
 
         with pytest.raises(DataError, match=r'"test_labels\.npy" is packed by method 14 of zip, expected 0 or 8'):
             read_arrays(path, "own")
+
+    @pytest.mark.parametrize("end", [".npz", ".safetensors"])
+    def test_arrays_larger_than_memory_are_refused_before_they_are_read(self, tmp_path: Path, end: str) -> None:
+        """What takes more than is left is refused with both numbers, as a lack of the machine and not a fault of the file."""
+        path = put(tmp_path, end)
+        with zipfile.ZipFile(path) if end == ".npz" else nullcontext() as archive:
+            needed = sum(entry.file_size for entry in archive.infolist()) if archive else path.stat().st_size
+
+        with pytest.raises(
+            DataError, match=f"own{end}: its arrays take {needed} bytes of memory, and {needed - 1} are left"
+        ) as caught:
+            read_arrays(path, "own", lambda: needed - 1)
+
+        assert isinstance(caught.value.__cause__, MemoryError)
+        assert read_arrays(path, "own", lambda: needed).classes == 3
+
+    @pytest.mark.parametrize(
+        ("inputs", "taken"),
+        [
+            pytest.param(np.zeros((6, 9, 9), np.float16), 6 * 9 * 9 * 4, id="floats of 16 bits"),
+            pytest.param(np.zeros((6, 9, 9, 3), np.uint8), 6 * 9 * 9 * 3, id="channels last"),
+            pytest.param(np.zeros((6, 9, 9), np.uint8), None, id="as they are kept"),
+        ],
+    )
+    def test_forms_that_are_changed_need_room_for_it(self, tmp_path: Path, inputs: np.ndarray, taken: int | None) -> None:
+        """Arrays that are kept in another form than their file has need memory for both; others for one."""
+        path, asked = put(tmp_path, train_inputs=inputs, test_inputs=inputs[:2]), [0]
+
+        def left() -> int:
+            asked[0] += 1
+            return 2**40 if asked[0] == 1 else 1
+
+        if taken is None:
+            assert read_arrays(path, "own", left).classes == 3
+        else:
+            with pytest.raises(DataError, match=f"its arrays take {taken:,} bytes of memory, and 1 are left"):
+                read_arrays(path, "own", left)
 
     @pytest.mark.parametrize("shape", ["(99999999999, 3, 2, 2)", "(-1,)", "(6,)", "(2, 9223372036854775807)"])
     def test_header_cannot_ask_for_more_than_there_is(self, tmp_path: Path, shape: str) -> None:

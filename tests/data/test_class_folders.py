@@ -1,6 +1,7 @@
 """Pictures in folders of classes: layouts, order, and what is refused."""
 
 import io
+import os
 import shutil
 import struct
 import zipfile
@@ -127,6 +128,21 @@ class TestFolders:
 
         assert read.dataset.test_inputs[:, 0, 0, 0].tolist() == [4, 9, 4, 9]
         assert len(read.dataset.train_labels) == 18
+
+    def test_names_that_no_terminal_should_get(self, tmp_path: Path) -> None:
+        """Classes whose names hold bytes that are no text, line ends or control characters are shown with these written out."""
+        names = {b"a\n": r"a\n", b"b\x1b[2J": r"b\x1b[2J", b"c\xff": r"c\udcff", "größe".encode(): "größe"}
+        for name in names:
+            put(tmp_path, {f"{part}/{os.fsdecode(name)}/x.png": picture(1) for part in ("train", "test")})
+
+        assert read_folders(tmp_path, "x").class_names == tuple(names.values())
+
+    def test_more_classes_than_are_recorded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Folders of more classes than predictions can name are refused."""
+        monkeypatch.setattr("contilab.data.class_folders.MOST_CLASSES", 1)
+
+        with pytest.raises(DataError, match="has 2 classes, expected at most 1"):
+            read_folders(put(tmp_path, TWO), "x")
 
     def test_grey_pictures_have_one_channel(self, tmp_path: Path) -> None:
         """If no picture has colours there is one channel; one coloured picture makes it three."""

@@ -193,8 +193,9 @@ class TestImport:
         """Any name that is no published set stands for one's own data."""
         images, labels = np.zeros((2, 5), np.float32), np.array([0, 1])
         np.savez(tmp_path / "own.npz", train_inputs=images, train_labels=labels, test_inputs=images, test_labels=labels)
+        path = (tmp_path / "own.npz").rename(tmp_path / "own.NPZ")
 
-        taken = import_data("mine", tmp_path / "own.npz", environ)
+        taken = import_data("mine", path, environ)
 
         assert (taken.named.shown, taken.named.of) == ("mine", "")
         assert open_cache(environ).shape(taken.named.digest).input_shape == (5,)
@@ -214,6 +215,22 @@ class TestImport:
 
         assert taken.named.shown == "tiny (not the published files)"
         assert taken.named.digest != tiny.digest
+
+    def test_size_of_what_are_no_pictures(self, small: Path, environ: dict[str, str]) -> None:
+        """A size that would change nothing is refused, and nothing is kept."""
+        with pytest.raises(UsageError, match="holds no files of pictures"):
+            import_data("small", small, environ, size=8)
+
+        assert left(Path(environ["CONTILAB_CACHE"])) == []
+
+    def test_too_little_memory_is_a_lack_of_the_machine(self, environ: dict[str, str], tmp_path: Path) -> None:
+        """Data larger than memory are no fault of the input: exit code 4, for own data and those in the form of a set."""
+        labels = np.array([0, 1])
+        np.savez(tmp_path / "x.npz", train_inputs=np.eye(2), train_labels=labels, test_inputs=np.eye(2), test_labels=labels)
+
+        for name in ("mine", "cifar10"):
+            with pytest.raises(DataError, match="bytes of memory, and 99 are left"):
+                import_data(name, tmp_path / "x.npz", environ, left=lambda: 99)
 
     @pytest.mark.parametrize(
         ("name", "own_name"),
