@@ -1,5 +1,6 @@
 """No benchmark lets test data into training: every one of the catalog, under every setting, with every method."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -147,10 +148,19 @@ def run_of(name: str, method: str, kind: str) -> Run:
     )
 
 
-def trained(run: Run) -> Outcome:
-    """Return what *run* leaves."""
+def other_validation(stream: Stream) -> Stream:
+    """Return *stream* with other inputs and labels of all samples that are held out."""
+    inputs, rows = stream.train_inputs.clone(), stream.train_rows.clone()
+    for task in stream.tasks:
+        inputs[task.validation] = 255 - inputs[task.validation]
+        rows[task.validation] = task.rows[-1]
+    return stream._replace(train_inputs=inputs, train_rows=rows)
+
+
+def trained(run: Run, change: Callable[[Stream], Stream] = lambda stream: stream) -> Outcome:
+    """Return what *run* leaves on its stream, after *change*."""
     source = entry("benchmark", run.benchmark.name).make(run.benchmark)
-    setup = prepare([run], learner_of(run, source), source.load(), device=torch.device("cpu"))
+    setup = prepare([run], learner_of(run, source), change(source.load()), device=torch.device("cpu"))
     return train_group(setup, loop, silent())[0]
 
 
@@ -179,12 +189,16 @@ class TestTraining:
     def test_batches_and_memory_hold_training_samples_only(
         self, name: str, noisy: list[int], method: str, kind: str, drawn_samples: set[int]
     ) -> None:
-        """No batch and no memory ever holds an index of the validation part, and none beyond the training pool."""
+        """No batch and no memory ever holds an index of the validation part, and nothing else in training reads its samples."""
         run = run_of(name, method, kind)
         if run.benchmark.scenario not in entry("method", method).scenarios:
             pytest.skip(f"{method} is not defined in the {run.benchmark.scenario}-incremental scenario")
         noisy[0] = 0
-        trained(run)
+        clean = trained(run)
         made = entry("benchmark", name).make(run.benchmark).load()
 
         assert drawn_samples <= set(torch.cat([task.train for task in made.tasks]).tolist())
+        if kind == "sharp":
+            other = trained(run, other_validation)
+            assert all(clean.parameters[key].tobytes() == value.tobytes() for key, value in other.parameters.items())
+            assert clean.record.train_loss == other.record.train_loss
