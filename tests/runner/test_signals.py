@@ -9,12 +9,14 @@ import time
 
 import pytest
 
-from contilab.runner.signals import GRACE_SECONDS, PARENT_GRACE_SECONDS, StopFlag, stop_on_signals
+from contilab.runner.signals import GRACE_SECONDS, PARENT_GRACE_SECONDS, TOGETHER_SECONDS, StopFlag, stop_on_signals
 
 PROGRAM = """
 import sys, time
+from contilab.runner import signals
 from contilab.runner.signals import stop_on_signals
 
+signals.TOGETHER_SECONDS = {together}
 with stop_on_signals(grace_seconds={grace}) as stop:
     stop.on_deadline = lambda: print("last", flush=True)
     print("ready", flush=True)
@@ -28,9 +30,11 @@ STUBBORN = "time.sleep(30)"
 ONE_LONG_CALL = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
 
 
-def ended(body: str, *signals: int, grace: float = 30, pause: float = 0.1) -> tuple[int, str]:
+def ended(
+    body: str, *signals: int, grace: float = 30, pause: float = 0.1, together: float = TOGETHER_SECONDS
+) -> tuple[int, str]:
     """Start a program, send it *signals*, and return its exit code and what it printed; "left" means it came to its end."""
-    program = PROGRAM.format(grace=grace, body=body)
+    program = PROGRAM.format(grace=grace, body=body, together=together)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -51,7 +55,7 @@ class TestStopOnSignals:
 
     def test_second_ends_now(self):
         """A second signal ends the process before it comes to an end, without anything being written."""
-        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, pause=1.2) == (143, "")
+        assert ended(STUBBORN, signal.SIGTERM, signal.SIGTERM, pause=0.4, together=0.2) == (143, "")
 
     def test_signals_that_come_together_are_one(self):
         """What a batch system sends to each process of a job, and a parent hands on, is one wish: last words are written."""
