@@ -1,5 +1,7 @@
 """A store with a small study, and its report."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,27 @@ def new_study(tmp_path_factory):
         return store
 
     return make
+
+
+@contextmanager
+def without_figures():
+    """Make reports without figures, which take nearly all of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("contilab.report.write.drawings", lambda page: {section.anchor: () for section in page.sections})
+        yield
+
+
+@pytest.fixture(scope="session")
+def undrawn():
+    """The context in which reports are made without figures, for fixtures that several tests share."""
+    return without_figures
+
+
+@pytest.fixture
+def no_figures():
+    """No figures in the reports of this test, which is about something else."""
+    with without_figures():
+        yield
 
 
 @pytest.fixture

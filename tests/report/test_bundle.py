@@ -35,9 +35,10 @@ KINDS = [
 
 
 @pytest.fixture(scope="module")
-def packed(store, tmp_path_factory):
-    """The bundle of the study with all kinds of trouble."""
-    return write_bundle(store, "tiny", tmp_path_factory.mktemp("bundle") / "tiny.zip")
+def packed(store, tmp_path_factory, undrawn):
+    """The bundle of the study with all kinds of trouble, without figures."""
+    with undrawn():
+        return write_bundle(store, "tiny", tmp_path_factory.mktemp("bundle") / "tiny.zip")
 
 
 def kind_of(name):
@@ -104,7 +105,7 @@ class TestPacking:
         names = ("results.csv", "absent.csv", "comparisons.csv", "selection.json")
         assert found.tables == tuple(f"report/{name}" for name in names)
 
-    def test_the_same_study_gives_the_same_bytes(self, packed, store, tmp_path):
+    def test_the_same_study_gives_the_same_bytes(self, packed, store, tmp_path, no_figures):
         """An archive depends on its content only, not on time or place."""
         again = write_bundle(store, "tiny", tmp_path / "again.zip")
 
@@ -119,7 +120,7 @@ class TestPacking:
         assert sum(name.endswith("/record.jsonl") for name in names) == packed.results == 13
         assert len(packed.left_out) == 4
 
-    def test_a_place_that_cannot_be_written(self, new_study, tmp_path):
+    def test_a_place_that_cannot_be_written(self, new_study, tmp_path, no_figures):
         """A file where the folder should be gets a sentence, and nothing is left behind."""
         (tmp_path / "file").write_text("")
         store = new_study([("p", "naive", [0], {}, "task")])

@@ -204,9 +204,10 @@ class TestStandings:
 
 
 @pytest.fixture(scope="module")
-def text(store, tmp_path_factory):
+def text(store, tmp_path_factory, undrawn):
     """The tables of the study with hostile names, for a paper."""
-    return write_report(store.root, "tiny", tmp_path_factory.mktemp("tex"), is_latex=True).path.read_text()
+    with undrawn():
+        return write_report(store.root, "tiny", tmp_path_factory.mktemp("tex"), is_latex=True).path.read_text()
 
 
 class TestLatex:

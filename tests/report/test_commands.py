@@ -14,7 +14,7 @@ CELLS = [NAIVE, ("p", "ewc", [0, 1], {"strength": 1.0}, "task"), ("p", "ewc", [0
 class TestCommands:
     """contilab metrics, report, bundle and verify-bundle."""
 
-    def test_bundle_and_verify(self, new_study, tmp_path):
+    def test_bundle_and_verify(self, new_study, tmp_path, no_figures):
         """Packing prints the file and its digest; checking exits with 0, and with 3 once a byte differs."""
         store, file = new_study(CELLS), str(tmp_path / "a.zip")
         packed = CliRunner().invoke(app, ["bundle", "tiny", "--store", str(store.root), "--out", file])
@@ -47,7 +47,7 @@ class TestCommands:
         assert [line.split()[0] for line in lines] == [name for name in METRICS if metric(name).tier == "full"]
         assert all("0 values  2 absent: " in line and line.endswith("it needs eval.tier full") for line in lines)
 
-    def test_report_beside_another_study(self, new_study, add_second, tmp_path):
+    def test_report_beside_another_study(self, new_study, add_second, tmp_path, no_figures):
         """`--compare` sets each cell beside the same cell of another study of the store."""
         store = new_study(CELLS[:2])
         add_second(store, [("p", "ewc", [0, 1], {"strength": 5.0}, "task")])
@@ -59,7 +59,7 @@ class TestCommands:
         assert "## Compared with second: p" in text
         assert "method.strength: 1.0 here, 5.0 there" in text.replace("\\", "")
 
-    def test_report_formats(self, new_study, tmp_path):
+    def test_report_formats(self, new_study, tmp_path, no_figures):
         """`--format latex` writes tables.tex beside the page and prints its path."""
         store = new_study(CELLS)
         out, baseline = tmp_path / "out", "ewc strength=1.0"

@@ -239,7 +239,7 @@ class TestFiles:
 class TestTwoStudies:
     """A study set beside another one."""
 
-    def test_equal_cells_are_the_same_runs(self, store, tmp_path):
+    def test_equal_cells_are_the_same_runs(self, store, tmp_path, no_figures):
         """A study compared with itself has differences of 0, and the report says that the runs are shared."""
         text = write_report(store.root, "tiny", tmp_path, compare="tiny").path.read_text()
 
@@ -247,7 +247,7 @@ class TestTwoStudies:
         assert "15 runs are the same in both studies: their differences are 0 by construction." in text
         assert "The cells have the same settings in both studies." in text
 
-    def test_settings_that_differ_stand_first(self, new_study, tmp_path, add_second):
+    def test_settings_that_differ_stand_first(self, new_study, tmp_path, add_second, no_figures):
         """Cells of equal method are compared, and each setting in which they differ is named before the numbers."""
         store = new_study([("p", "naive", [0, 1], {}, "task"), ("p", "ewc", [0, 1], {"strength": 1.0}, "task")])
         add_second(store, [("p", "ewc", [0, 1], {"strength": 5.0}, "task")])
@@ -276,7 +276,7 @@ class TestTwoStudies:
 class TestFormulas:
     """Texts that spreadsheets would run."""
 
-    def test_a_formula_is_a_text(self, new_study, tmp_path):
+    def test_a_formula_is_a_text(self, new_study, tmp_path, no_figures):
         """A setting that begins like a formula is quoted in results.csv; negative numbers stay numbers."""
         cells = [("p", "naive", [0], {"note": '=HYPERLINK("http://x")'}, "task"), ("p", "er", [0], {"note": "@a"}, "task")]
         done = write_report(new_study(cells).root, "tiny", tmp_path / "out")

@@ -78,7 +78,7 @@ def with_features(run, outcome):
 class TestOwn:
     """A metric of the user: one file, no training."""
 
-    def test_it_appears_everywhere(self, new_study, own, tmp_path):
+    def test_it_appears_everywhere(self, new_study, own, tmp_path, no_figures):
         """Rows, CSV, Markdown and HTML of an old study show it, with the reason where a run has none."""
         store = new_study(CELLS)
         [found] = derive(store, "tiny", chosen_metrics([f"{own}:WORST"]))
@@ -92,7 +92,7 @@ class TestOwn:
         assert "| worst (fraction ↑) | 0.0450" in (done.directory / "report.md").read_text()
         assert "accuracy on the worst &lt;task&gt;" in done.path.read_text()
 
-    def test_a_catalog_line_is_enough(self, new_study, own, monkeypatch, tmp_path):
+    def test_a_catalog_line_is_enough(self, new_study, own, monkeypatch, tmp_path, no_figures):
         """With a line in the menu every report computes it: in CSV, Markdown and HTML, nothing kept beside the results."""
         store = new_study(CELLS)
         before = {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}
@@ -112,6 +112,7 @@ class TestOwn:
         assert before == {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}
         assert not store.layout.derived.exists()
 
+    @pytest.mark.usefixtures("no_figures")
     @pytest.mark.parametrize("way", ["metrics --add", "a line of the menu"])
     def test_of_features(self, new_study, own, monkeypatch, tmp_path, way):
         """A metric of features is worked out from what an old study kept; a run that kept none says what it needs."""
@@ -219,7 +220,7 @@ class TestKept:
         path.write_text(json.dumps(table))
         assert load(store, "tiny")[0]["mine"] == 1.0
 
-    def test_characters_that_no_page_may_hold_are_marked(self, new_study, tmp_path):
+    def test_characters_that_no_page_may_hold_are_marked(self, new_study, tmp_path, no_figures):
         """Texts of the user come with marks in their place, also where a file holds what no encoding writes."""
         store = new_study([("p", "naive", [0], {}, "task")])
 
@@ -234,7 +235,7 @@ class TestKept:
         assert load(store, "tiny")[0]["reasons"]["mine"] == "no \ufffd at all"
         assert "\ufffd\ufffd[31m" in done.path.read_text()
 
-    def test_a_run_that_came_later_has_a_reason(self, new_study):
+    def test_a_run_that_came_later_has_a_reason(self, new_study, no_figures):
         """A run without the metric beside others that have it says how to compute it."""
         store = new_study([("p", "naive", [0, 1], {}, "task")])
         derive(store, "tiny", [Metric("mine", lambda _: 1.0, "one")])

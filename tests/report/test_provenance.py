@@ -22,7 +22,7 @@ def environment(run):
 
 
 @pytest.fixture(scope="module")
-def mixed(new_study, tmp_path_factory):
+def mixed(new_study, tmp_path_factory, undrawn):
     """The report of a study whose seeds were trained on two machines under two versions."""
     store = new_study(
         CELLS,
@@ -32,7 +32,8 @@ def mixed(new_study, tmp_path_factory):
         processor=lambda run: PROCESSORS[run.seed],
         versions=lambda run: {"torch": f"2.{6 + run.seed}.0"},
     )
-    return write_report(store.root, "tiny", tmp_path_factory.mktemp("out"))
+    with undrawn():
+        return write_report(store.root, "tiny", tmp_path_factory.mktemp("out"))
 
 
 def part_of(written, name, title):
