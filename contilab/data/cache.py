@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from contilab.data.contract import Dataset
 from contilab.data.digest import ARRAYS, digest_of
@@ -107,6 +108,12 @@ class Cache:
             classes = int((file.metadata() or {})["classes"])
             is_bytes = slices["train_inputs"].get_dtype() == "U8"
         return Shape(shapes["train_inputs"][1:], is_bytes, classes, shapes["train_inputs"][0], shapes["test_inputs"][0])
+
+    def test_labels(self, digest: str) -> Tensor:
+        """Return the labels [N] of the test samples of the data set *digest*, unchecked; DataError as for its shape."""
+        with self._opened(digest) as file:
+            labels: Tensor = file.get_tensor("test_labels")
+        return labels
 
     def load(self, digest: str, name: str) -> Dataset:
         """Return the data set *digest*, mapped into memory, under the name *name*; DataError if it is not there or damaged."""

@@ -25,7 +25,7 @@ ANNOTATIONS = "val_annotations.txt"
 LIMIT_BYTES = 8 * 2**30  # that an archive may unpack to, and its pictures too; chosen: larger ones are unpacked by hand
 LOOK_BYTES = 2**26  # of pictures, after which memory is looked at again; chosen
 SMALLER = "--size PIXELS makes them smaller"
-HINT = "expected train/CLASS/*.png and test/CLASS/*.png (also jpg and others), or folders of classes only"
+HINT = "expected train/CLASS/*.png and test/CLASS/*.png (also jpg and others), or folders of classes only; or an .npz file"
 
 
 class Key(NamedTuple):

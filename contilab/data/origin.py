@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from torch import Tensor
+
 from contilab.data.cache import Cache, Named, Shape, open_cache
 from contilab.data.contract import Dataset
 from contilab.data.image_set import ImageSet
@@ -17,11 +19,12 @@ from contilab.spec.sections import Benchmark, Data
 
 
 class Origin(NamedTuple):
-    """Name and digest of the data, their shape, and how to read them."""
+    """Name and digest of the data, their shape, and how to read them. *test_labels*: of imported data, read by themselves."""
 
     data: Data
     shape: Shape
     read: Callable[[], Dataset]
+    test_labels: Callable[[], Tensor] | None = None
 
 
 def origin(spec: Benchmark, data: Data | None, known: KnownSet | None) -> Origin:
@@ -41,7 +44,9 @@ def origin(spec: Benchmark, data: Data | None, known: KnownSet | None) -> Origin
     shape, chosen = cache.shape(data.digest), data
     if known:
         _check_form(spec, known, shape)
-    return Origin(data, shape, lambda: cache.load(chosen.digest, chosen.name))
+    return Origin(
+        data, shape, lambda: cache.load(chosen.digest, chosen.name), test_labels=lambda: cache.test_labels(chosen.digest)
+    )
 
 
 def refuse_foreign(spec: Benchmark, *own: str) -> None:

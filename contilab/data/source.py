@@ -4,14 +4,16 @@ from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
-from contilab.data.class_table import class_table, head_rows
+from torch import Tensor
+
+from contilab.data.class_table import ClassTask, class_table, head_rows
 from contilab.data.contract import Dataset, Source, Stream
 from contilab.data.image_set import ImageSet
 from contilab.data.normalisation import PIXELS, Normalisation, of_samples
 from contilab.data.origin import Origin, origin, refuse_foreign
 from contilab.data.published import KnownSet
 from contilab.data.split import split
-from contilab.errors import DataError
+from contilab.errors import DataError, InputError
 from contilab.spec.sections import Benchmark, Data
 
 
@@ -77,19 +79,33 @@ def raw_source(
     """Return the source of *spec* over imported data, whose inputs keep their shape, and bytes stay bytes.
 
     *normalisation*: of 8-bit images; without it they get that of the training part of the first task. Floats are as they are.
+    Raises InputError if the data cannot be cut into its tasks, or one of these would have no test samples.
     """
     refuse_foreign(spec, "data", "first_task")
     found = origin(spec, data, known)
     shape = found.shape
+    table = class_table(spec, shape.classes)
+    if found.test_labels:
+        labels = found.test_labels().clamp(0, shape.classes - 1)  # damage is told of when all is read
+        _check_tests(found.data.name, table, labels.bincount(minlength=shape.classes))
     return Source(
         data=found.data,
         input_shape=shape.input_shape,
-        head_rows=head_rows(class_table(spec, shape.classes)),
+        head_rows=head_rows(table),
         train_samples=at_most(shape.train_samples, spec.train_per_task, spec.tasks),
         test_samples=at_most(shape.test_samples, spec.test_per_task, spec.tasks),
         load=lambda: _raw_stream(found, spec, normalisation),
         value_bytes=1 if shape.is_bytes else 4,
     )
+
+
+def _check_tests(name: str, table: tuple[ClassTask, ...], counts: Tensor) -> None:
+    """Raise InputError if a task of *table* has no test samples; *counts*: [classes] those of each class."""
+    untested = next((task.classes for task in table if not counts[list(task.classes)].any()), ())
+    if untested:
+        labels = ", ".join(map(str, untested[:8])) + (" and others" if len(untested) > 8 else "")
+        problem = f"{name} has no test samples of the labels {labels}, which are all that one task has"
+        raise InputError("benchmark.tasks", problem, hint="import data with test samples of them, or set fewer tasks")
 
 
 def _raw_stream(found: Origin, spec: Benchmark, normalisation: Normalisation | None) -> Stream:

@@ -192,6 +192,15 @@ class TestOwn:
         assert torch.equal(made.load().train_inputs, data.train_inputs)
         assert made.load().normalisation is None
 
+    def test_each_task_has_test_samples(self, cache: Cache) -> None:
+        """A task whose classes all lack test samples is refused when it is planned; one that has some of them is not."""
+        data = Dataset("own", torch.rand(40, 5), torch.arange(40) % 4, torch.rand(8, 5), torch.arange(8) % 2, 4)
+        put(cache, "own", data, "own", of="")
+
+        assert [len(task.test) for task in source(npz, data="own", tasks=2, class_order_seed=0).load().tasks] == [4, 4]
+        with pytest.raises(InputError, match="own has no test samples of the labels 2, 3, which are all that one task has"):
+            source(npz, data="own", tasks=2)
+
     def test_a_name_is_needed(self, cache: Cache) -> None:
         """Without a name the message says how data are imported and named."""
         with pytest.raises(InputError, match="npz needs the name of imported data") as caught:
