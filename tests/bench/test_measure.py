@@ -141,13 +141,14 @@ class TestMeasure:
 
         assert rows == {(1, 2), (2, 1)}
 
-    def test_a_process_that_fails(self, two_processes):
+    def test_a_process_that_fails(self):
         """What fails in another process is told with its reason, and that process goes on."""
-        two_processes.sit(model="mlp", settings={"hidden": [8]}, threads=1, members=2, batch=4)
-        with pytest.raises(ContilabError, match="KeyError"):
-            two_processes.speed(Form("none"), 0.0)
+        with crew(1) as other:
+            other.sit(model="mlp", settings={"hidden": [8]}, threads=1, members=2, batch=4)
+            with pytest.raises(ContilabError, match="KeyError"):
+                other.speed(Form("none"), 0.0)
 
-        assert two_processes.speed(Form("loop"), 0.0) > 0
+            assert other.speed(Form("loop"), 0.0) > 0
 
 
 class TestTable:

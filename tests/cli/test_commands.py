@@ -21,8 +21,11 @@ def trained(tmp_path_factory, manifest_text):
     """A store whose study is done, to be copied."""
     place = tmp_path_factory.mktemp("trained")
     (place / "m.toml").write_text(manifest_text)
-    assert guarded(lambda: app(["plan", str(place / "m.toml"), "--store", str(place / "store")])) == 0
-    assert guarded(lambda: app(["run", "--store", str(place / "store")])) == 0
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # commands set it, for the rest of this process too
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")  # so `run` trains in this process
+        assert guarded(lambda: app(["plan", str(place / "m.toml"), "--store", str(place / "store")])) == 0
+        assert guarded(lambda: app(["run", "--store", str(place / "store")])) == 0
     structlog.reset_defaults()
     return place / "store"
 

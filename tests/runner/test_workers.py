@@ -250,6 +250,7 @@ class TestWorkers:
         assert len({claim["runner"] for claim in records(tmp_path, "*/*.json")}) == 2
         assert threads == [1] * 6
 
+    @pytest.mark.slow
     def test_sigterm(self, tmp_path, started):
         """SIGTERM reaches all workers: each keeps a checkpoint, releases its group and ends, exit code 143."""
         enqueue(tmp_path, MANIFEST, [*ENDLESS, "engine.execution=loop", "engine.checkpoint_seconds=0.2"])
