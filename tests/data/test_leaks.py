@@ -1,6 +1,6 @@
 """No benchmark lets test data into training: every one of the catalog, under every setting, with every method."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -123,10 +123,17 @@ class TestLeaks:
 
 STREAMS = {"sharp": {}, "online": {"online": True}, "fuzzy": {"fuzzy_steps": 1}, "blurry": {"blurry_share": 0.3}}
 USUAL = ("er",)  # with every kind of stream; the other methods with sharp ones, and those they all share the draws with
-CASES = [
-    *(pytest.param(method, kind, id=f"{method}-{kind}") for method in USUAL for kind in STREAMS),
-    *(pytest.param(name, "sharp", id=name, marks=pytest.mark.slow) for name in STRATEGIES if name not in USUAL),
-]
+
+
+def cases() -> Iterator[Any]:
+    """Yield each benchmark with its methods and kinds of streams; among the fast ones each kind is with some benchmarks."""
+    others = [kind for kind in STREAMS if kind != "sharp"]
+    for place, name in enumerate(sorted(BENCHMARKS)):
+        quick = {(method, kind) for method in USUAL for kind in ("sharp", others[place % len(others)])}
+        for method in STRATEGIES:
+            for kind in STREAMS if method in USUAL else ("sharp",):
+                marks = () if (method, kind) in quick else pytest.mark.slow
+                yield pytest.param(name, method, kind, id=f"{name}-{method}-{kind}", marks=marks)
 
 
 def run_of(name: str, method: str, kind: str) -> Run:
@@ -164,7 +171,7 @@ def trained(run: Run, change: Callable[[Stream], Stream] = lambda stream: stream
     return train_group(setup, loop, silent())[0]
 
 
-@pytest.mark.parametrize(("method", "kind"), CASES)
+@pytest.mark.parametrize(("name", "method", "kind"), list(cases()), indirect=["name"])
 class TestTraining:
     """What runs on every benchmark make of test data: nothing."""
 

@@ -69,15 +69,21 @@ class TestEveryMethod:
     """Every method of the catalog, with every memory that it accepts."""
 
     def test_sees_training_samples_of_tasks_begun_only(self, make, touched, method, memory):
-        """No batch and no memory ever holds a validation sample, or one of a later task."""
+        """No batch and no memory ever holds a validation sample, or one of a later task.
+
+        Where a sample is offered once it lies in one slot, and the number of entries never exceeds the capacity.
+        """
         run = a_run(make, method, memory)
         make.outcomes([run], stream=make.stream((20, 17, 13)))
         tasks = make.setup([run], make.stream((20, 17, 13))).stream.tasks
         joint = catalog.entry("method", method).make(catalog.entry("method", method).settings()).stages == "joint"
+        capacity = 0 if memory is None else memory.capacity(6)
 
         for stage, batch, held in touched:
             begun = tasks if joint else tasks[: stage + 1]
             assert {*batch, *held[0]} <= {int(sample) for task in begun for sample in task.train}
+            assert len(held[0]) <= capacity
+            assert memory is None or memory.insert == "every_epoch" or len(set(held[0])) == len(held[0])
 
     def test_other_validation_and_test_samples_change_nothing(self, make, method, memory):
         """With noise in place of all samples that are held out, a run ends at the same parameters, bit by bit."""
@@ -89,15 +95,6 @@ class TestEveryMethod:
         plain, other = (make.outcomes([a_run(make, method, memory)], stream=data)[0].parameters for data in (stream, noise))
 
         assert all(np.array_equal(plain[name], other[name]) for name in plain)
-
-    def test_entries_are_distinct_unless_offered_again(self, make, touched, method, memory):
-        """Where a sample is offered once it lies in one slot, and the number of entries never exceeds the capacity."""
-        make.outcomes([a_run(make, method, memory)], stream=make.stream((20, 17, 13)))
-        capacity = 0 if memory is None else memory.capacity(6)
-
-        for _, _, held in touched:
-            assert len(held[0]) <= capacity
-            assert memory is None or memory.insert == "every_epoch" or len(set(held[0])) == len(held[0])
 
 
 @pytest.mark.parametrize(("method", "memory"), [case for case in CASES if case.values[1] is not None])
