@@ -16,6 +16,8 @@ from types import FrameType
 
 from contilab.errors import ContilabError, EnvironmentFault, Fault
 
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in b"\n\t"}  # a terminal obeys them
+
 
 def main() -> None:
     """Run the command line of this process and exit."""
@@ -67,7 +69,7 @@ def say(text: str) -> None:
 def _text(fault: Fault) -> str:
     place = f"{fault.place}: " if fault.place else ""
     hint = f"\nhint: {fault.hint}\n" if fault.hint else ""
-    return f"error: {place}{fault.problem}\n{hint}"
+    return f"error: {place}{fault.problem}\n{hint}".translate(CONTROLS)
 
 
 def _told_of_system(error: OSError) -> int:

@@ -34,6 +34,12 @@ class TestTell:
 
         assert capsys.readouterr() == ("", "error: a.toml: it is wrong\n\nhint: make it right\n\nerror: so is this\n")
 
+    def test_names_give_the_terminal_no_orders(self, capsys):
+        """Control characters in names of files, which others may have chosen, are written out."""
+        tell(Fault("a\x1b[2J\r\x9b.png", "no picture"))
+
+        assert capsys.readouterr().err == "error: a\\x1b[2J\\x0d\\x9b.png: no picture\n"
+
 
 class TestGuarded:
     """From exception to exit code."""
