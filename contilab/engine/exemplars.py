@@ -70,7 +70,9 @@ def class_means(setup: Setup, params: Params, entries: Entries, look: Look) -> M
         return Means(torch.zeros(rows, 1, device=setup.device, dtype=setup.dtype), torch.zeros(rows, dtype=torch.bool))
     features = normalize(features_of(setup, params, held, look), dim=1)
     label = setup.stream.train_rows[torch.from_numpy(held).to(setup.device)]
-    total = torch.zeros(rows, features.shape[1], device=setup.device, dtype=setup.dtype).index_add(0, label, features)
+    empty = torch.zeros(rows, features.shape[1], device=setup.device, dtype=setup.dtype)
+    # A GPU adds in any order in index_add, so that two attempts would differ in their last bits.
+    total = empty.index_add(0, label, features) if empty.is_cpu else empty.index_put((label,), features, accumulate=True)
     return Means(normalize(total, dim=1), torch.bincount(label, minlength=rows) > 0)
 
 

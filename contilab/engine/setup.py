@@ -24,7 +24,7 @@ from contilab.engine.stages import stages
 from contilab.engine.step import Learner, Lesson
 from contilab.hardware.device import Choice, use_device
 from contilab.models.contract import Forward, Params
-from contilab.spec.fields import values_per_member
+from contilab.spec.fields import in_common, values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Memory, Plugin, plugin_from
 from contilab.strategies.contract import Member, Strategy
@@ -106,8 +106,10 @@ def prepare(
 ) -> Setup:
     """Return the setup of *runs*; moves the *stream* to the device, its inputs where *data_on_device* says.
 
-    Raises InputError if its inputs cannot be augmented.
+    Raises InputError if its inputs cannot be augmented, and ValueError if the runs are none that can be trained together.
     """
+    if any(_fixed(other) != _fixed(runs[0]) for other in runs):
+        raise ValueError("runs of one group differ in settings that are not taken per member")
     if device.type == "cuda":
         use_device(str(device))
     run, shape = runs[0], tuple(stream.train_inputs.shape[1:])
@@ -122,6 +124,12 @@ def prepare(
     place = place_of(data_on_device, pool_bytes(stream, dtype), device)
     moved = _moved(stream, device, dtype, inputs_on=device if place.value == "device" else torch.device("cpu"))
     return Setup(tuple(runs), learner, moved, plan, planned, device, dtype, views, mixture, place)
+
+
+def _fixed(run: Run) -> list[Any]:
+    """Return what the optimiser and the strategy of *run* share with those of all runs of a group."""
+    owned = [("optim", run.optim), ("method", run.method)]
+    return [(plugin.name, in_common(type(own), vars(own))) for kind, plugin in owned for own in [_settings(kind, plugin)]]
 
 
 def _mixture(run: Run, stream: Stream, planned: Sequence[Stage]) -> Mixture | None:

@@ -10,7 +10,7 @@ from contilab.hardware.threads import wait_briefly
 # Parameters of glibc's mallopt(3), by the variables with which a user sets them.
 MMAP_THRESHOLD, TRIM_THRESHOLD, ARENAS = -3, -1, -8
 KEPT = {
-    "MALLOC_ARENA_MAX": (ARENAS, 1),  # threads take from the one heap too; they do so between operations, seldom at once
+    "MALLOC_ARENA_MAX": (ARENAS, 1),  # threads take from the one heap, in large pages too: as fast in two of them as with two
     "MALLOC_MMAP_THRESHOLD_": (MMAP_THRESHOLD, 32 * 2**20),  # the most that it takes
     "MALLOC_TRIM_THRESHOLD_": (TRIM_THRESHOLD, HEAP_BYTES + 256 * 2**20),  # what it grew by, and the tensors of a few steps
 }

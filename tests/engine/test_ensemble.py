@@ -221,6 +221,21 @@ class TestMates:
         assert all(same_bits(*pair) for pair in zip(together, alone, strict=True))
         assert not np.array_equal(together[0].parameters["head.weight"], together[1].parameters["head.weight"])
 
+    @pytest.mark.parametrize("other", [{"method": "er"}, {"optim": ("sgd", {"lr": 0.05, "weight_decay": 0.1})}])
+    def test_runs_that_differ_in_anything_else_are_no_group(self, make, other):
+        """A method, or a decay beside none: neither would be trained as it says."""
+        with pytest.raises(ValueError, match="not taken per member"):
+            make.setup([make.run(0), make.run(1, **other)])
+
+    @every_other_way
+    @every_optimiser
+    def test_weight_decay_alone_may_differ(self, make, optim, way):
+        """Members of one rate and several decays end where those of the loop end, within 1e-9 in float64."""
+        runs = [make.run(seed, optim=(optim, {"lr": 0.05, "weight_decay": decay})) for seed, decay in enumerate((0.01, 0.1))]
+        looped, other = (make.outcomes(runs, one, dtype=torch.float64) for one in ("loop", way))
+
+        assert largest_gap([one.parameters for one in looped], [one.parameters for one in other]) < 1e-9
+
     @every_way
     def test_clipping_one_member_leaves_the_others(self, make, way):
         """A member whose penalty is huge is clipped by its own norm; the others have the numbers of their own runs."""

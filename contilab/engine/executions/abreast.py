@@ -27,6 +27,7 @@ from contilab.engine.executions.contract import Ensemble, Execution, MakeExecuti
 from contilab.engine.step import Learner, Lesson
 
 LEAST_BYTES = 2**20  # of a member's parameters; chosen by the numbers above
+MOST_UNEVEN = 1.1  # chosen: the largest part over an even one; beyond that a thread idles for longer than parts save
 
 Result = TypeVar("Result")
 
@@ -40,9 +41,10 @@ class _Part(NamedTuple):
 
 
 def abreast(make: MakeExecution) -> MakeExecution:
-    """Return what builds an execution that trains as many parts at once as there are threads, each by what *make* builds.
+    """Return what builds an execution that trains as many equal parts at once as there are threads, each by what *make* builds.
 
-    On a processor and in fp32: rounded products are a state of the whole process (`rounding`). *make*'s have nothing to report.
+    In fewer parts with more threads each, or in one, where members do not divide evenly. On a processor and in fp32: rounded
+    products are a state of the whole process (`rounding`). *make*'s have nothing to report.
     """
 
     def made(learner: Learner) -> Execution:
@@ -52,7 +54,7 @@ def abreast(make: MakeExecution) -> MakeExecution:
             count = _parts(learner, members)
             executions.extend(make(learner) for _ in range(count - len(executions)))
             sizes = [len(members) * (part + 1) // count - len(members) * part // count for part in range(count)]
-            with _shared_by(count):
+            with _shared_by(count):  # blocks are as large as the threads that a part has
                 return [
                     _Part(execution, stop - start, execution.gather(members[start:stop]))
                     for execution, (start, stop) in zip(executions, pairwise((0, *accumulate(sizes))), strict=False)
@@ -64,9 +66,11 @@ def abreast(make: MakeExecution) -> MakeExecution:
 
 
 def _parts(learner: Learner, members: list[MemberState]) -> int:
-    first = members[0]
-    is_one = learner.model.rounds or first.stored.device.type != "cpu" or tree_bytes(first.params) < LEAST_BYTES
-    return 1 if is_one else min(len(members), torch.get_num_threads())
+    first, threads, most = members[0], torch.get_num_threads(), MOST_UNEVEN * len(members)
+    if learner.model.rounds or first.stored.device.type != "cpu" or tree_bytes(first.params) < LEAST_BYTES:
+        return 1
+    counts = range(1, min(len(members), threads) + 1)
+    return max(count for count in counts if threads % count == 0 and -(-len(members) // count) * count <= most)
 
 
 def _scatter(parts: list[_Part]) -> list[MemberState]:
