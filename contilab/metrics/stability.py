@@ -191,9 +191,16 @@ STABILITY_GAP = _metric(
 )
 GAP_RECOVERED = _metric("gap_recovered", gap_recovered, "the part of that drop that passes", "", unit="difference")
 RECOVERY_STEPS = _metric(
-    "recovery_steps", recovery_steps, "steps until 95 % is back, where it comes back", unit="steps", **_RECOVERY
+    "recovery_steps",
+    recovery_steps,
+    "steps until 95 % is back, where it comes back; tasks that stood below .01 are left out",
+    unit="steps",
+    **_RECOVERY,
 )
 NEVER_RECOVERED_SHARE = _metric(
-    "never_recovered_share", never_recovered_share, "share of drops that do not come back to 95 %", **_RECOVERY
+    "never_recovered_share",
+    never_recovered_share,
+    "share of drops that do not come back to 95 %; tasks that stood below .01 are left out",
+    **_RECOVERY,
 )
 ANYTIME_ACC = _metric("anytime_acc", anytime_acc, "accuracy on the tasks begun, over all evaluations", "Caccia 2022")

@@ -142,6 +142,13 @@ class TestSwitches:
         with pytest.raises(Missing, match="no earlier task recovered"):
             recovery_steps(stream(rows))
 
+    @pytest.mark.parametrize(("before", "share"), [(0.009, 1.0), (0.011, 2 / 3)])
+    def test_counts_from_a_hundredth_on(self, before, share):
+        """Of three drops that at .011 is the one that comes back; one that stood at .009 counts neither way."""
+        rows = [(0, 5, False, (0.9, NAN, NAN)), (1, 1, False, (before, 0.9, NAN)), (2, 1, False, (before, 0.0, 0.9))]
+
+        assert never_recovered_share(stream(rows)) == pytest.approx(share)
+
     def test_nothing_to_lose(self):
         """Where no earlier task stands above nothing before a switch, both are absent."""
         nothing = stream([(0, 5, False, (0.0, NAN)), (1, 1, False, (0.0, 0.9))])
