@@ -175,7 +175,9 @@ def _ends(interval: Interval, unit: str) -> str:
 
 
 def _standardised(value: Value, notes: Notes) -> Entry:
-    return Entry("–", "", notes.mark([value.reason])) if isinstance(value, Absent) else Entry(f"{value:+.2f}", sort=value)
+    if isinstance(value, Absent):
+        return Entry("–", "", notes.mark([value.reason]))
+    return Entry(f"{value:+.0f}" if abs(value) >= 99.95 else f"{value:+#.3g}", sort=value)  # three digits
 
 
 def _sortable(value: Any) -> float | None:

@@ -106,7 +106,7 @@ class TestOwn:
         assert [row["worst"] for row in csv.DictReader(results.splitlines())] == ["0.05", "0.04", "", ""]
         assert reason == "joint has one training stage"
         assert re.search(r"^\| worst \(fraction ↑\) \| 0\.0450 \(sd 0\.0071, n 2\) \| – \([a-z]\) \|$", markdown, re.MULTILINE)
-        assert re.search(r'>worst<small>fraction</small></th>\s*<td [^>]*data-sort="0\.045"[^>]*>0\.0450<', page)
+        assert re.search(r'>worst<small>fraction ↑</small></th>\s*<td [^>]*data-sort="0\.045"[^>]*>0\.0450<', page)
         assert "accuracy on the worst &lt;task&gt;" in page
         assert load(store, "tiny")[0]["worst"] == 0.05
         assert before == {path: path.read_bytes() for path in store.layout.results.rglob("*") if path.is_file()}

@@ -1,9 +1,12 @@
 """Which variants the figures of a section show."""
 
 import pytest
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from contilab.report import drawings as drawings_module
 from contilab.report.drawings import drawings
+from contilab.report.figures.heatmap import DARK, LIGHT, LIGHT_FROM
+from contilab.report.figures.theme import SEQUENCE, colour, style
 from contilab.report.write import report_of
 
 NOTE = "Only variants that enter comparisons are shown."
@@ -46,3 +49,31 @@ class TestVariants:
 
         assert bars.alt.count("ewc") == 4
         assert NOTE not in bars.caption
+
+
+def luminance(rgb):
+    """Return the relative luminance of a colour of three shares of 1 (WCAG 2)."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+class TestMatrix:
+    """Values in the cells of accuracy matrices."""
+
+    @pytest.mark.parametrize("value", [place / 100 for place in range(0, 101, 5)])
+    def test_can_be_read(self, value):
+        """Whatever its shade, a cell and its value have a contrast above 4."""
+        shade = LinearSegmentedColormap.from_list("accuracy", SEQUENCE)(value)[:3]
+        ink = to_rgb(LIGHT if value > LIGHT_FROM else DARK)
+        darker, lighter = sorted(map(luminance, (shade, ink)))
+
+        assert (lighter + 0.05) / (darker + 0.05) > 4
+
+
+class TestSeries:
+    """Lines of one figure."""
+
+    def test_are_told_apart_in_grey(self):
+        """Lines beside each other differ in style, and 32 of them all differ in colour or style."""
+        assert all(style(index) != style(index + 1) for index in range(31))
+        assert len({(colour(index), style(index)) for index in range(32)}) == 32

@@ -33,7 +33,15 @@ def _panel(axes: "Axes", name: str, variants: tuple[Variant, ...]) -> None:
         values = [value for run in variant.runs if not isinstance(value := run.values[name], Absent)]
         mean = variant.summary(name).mean
         if mean is None:
-            axes.text(0, place, f"  {brief(variant.summary(name).reasons[0])}", va="center", color=MUTED, fontsize=7.5)
+            axes.annotate(
+                brief(variant.summary(name).reasons[0]),
+                (0, place),
+                (6, 0),  # a gap that blanks would not make: a page leaves out those that begin a text
+                textcoords="offset points",
+                va="center",
+                color=MUTED,
+                fontsize=7.5,
+            )
             continue
         axes.barh(place, mean, height=0.62, color=colour(place), alpha=0.3)
         axes.plot(values, _spread(place, len(values)), ".", color=colour(place), markersize=6, clip_on=False)

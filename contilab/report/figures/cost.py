@@ -1,6 +1,6 @@
 """Cost against accuracy: operations of training, which no machine changes, and final accuracy."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import Benchmark, Variant
@@ -29,25 +29,27 @@ def cost(key: str, benchmark: Benchmark) -> Drawing | None:
         ]
         axes.plot(*zip(*points, strict=True), ".", color=colour(index), alpha=0.45, markersize=6)
         mean = (_mean(variant, COST), _mean(variant, GAIN))
-        axes.plot(*mean, marker(index), color=colour(index), markersize=8, label=brief(variant.label))
+        look: dict[str, Any] = {"color": colour(index), "markerfacecolor": "none", "markeredgewidth": 1.8}  # so overlaps show
+        axes.plot(*mean, marker(index), markersize=9, label=brief(variant.label), **look)
     _scale(axes, [_mean(variant, COST) for _, variant in drawn])
     axes.set_ylim(-0.02, 1.04)
     axes.set_ylabel(GAIN)
     axes.grid(visible=True)
     axes.set_axisbelow(True)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0)
-    caption = "Final accuracy against the operations of training. Large marks: mean over seeds; dots: one seed each."
+    what = "Final accuracy against the operations of training (G: 1e9, T: 1e12)."
+    caption = f"{what} Large marks: mean over seeds; dots: one seed each."
     return draw(key, caption, _words([variant for _, variant in drawn]), figure)
 
 
 def _scale(axes: "Axes", costs: list[float]) -> None:
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import EngFormatter
 
     is_wide = max(costs) > 30 * min(costs)
     axes.set_xscale("log" if is_wide else "linear")
     if not is_wide:
         axes.set_xlim(0, 1.08 * max(costs))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))  # ours: mathematical text is switched off
+    axes.xaxis.set_major_formatter(EngFormatter())  # as in 100 G: mathematical text is switched off
     axes.set_xlabel(f"operations of training{', logarithmic' if is_wide else ''}")
 
 

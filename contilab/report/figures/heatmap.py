@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 5  # maps side by side
 DARK, LIGHT = "#0e1217", "#ffffff"  # values on light and on dark cells, whatever the page
+LIGHT_FROM = 0.75  # the accuracy at which both have the same contrast to their cell, 4.3
 PRINTED_TASKS = 12  # beyond that many tasks the values no longer fit into their cells
 LEFT, ABOVE, BELOW = 2.2, 1.3, 2.4  # cells around a map: names of its rows, its title, names of its columns
 START = 1.25  # the row of the untrained model, and the gap below it
@@ -94,7 +95,7 @@ def _paint(axes: "Axes", cells: Cells, size: float) -> None:
         return
     for x, y, value in cells.measured:
         text = "1" if value > 0.995 else f"{value:.2f}"[1:]
-        ink = LIGHT if value > 0.55 else DARK
+        ink = LIGHT if value > LIGHT_FROM else DARK
         axes.text(x + 0.5, y + 0.53, text, ha="center", va="center", color=ink, fontsize=size)
 
 
