@@ -34,6 +34,8 @@ def verify_bundle(file: Annotated[Path, typer.Argument(help="The archive to chec
     found = verify(file)
     for fault in found.faults:
         typer.echo(f"fault: {fault}")
+    if found.not_compared:
+        typer.echo(f"not compared, since metrics have another version here: {', '.join(found.not_compared)}")
     if found.faults:
         raise typer.Exit(3)
     typer.echo(f"{found.study}: {found.files} files are what was packed, by contilab {found.made_by}")

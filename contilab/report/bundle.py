@@ -1,6 +1,7 @@
 """A bundle: one archive of a study for a paper, that can be checked without the store it came from and without network.
 
-BUNDLE.json        what is inside: size and SHA-256 of every other file, and SHA-256 of its own text without that line
+BUNDLE.json        what is inside: size and SHA-256 of every other file, the version of every metric, and SHA-256 of its own
+                   text without that line
 manifest.toml      the manifest
 store/             the part of the store that the study needs: its plan, runs, results and derived metrics
 report/            the report, whose tables `verify-bundle` computes again
@@ -22,6 +23,7 @@ from contilab.disk.read import names
 from contilab.disk.sync import make_dir, sync_dir
 from contilab.errors import EnvironmentFault
 from contilab.report.bundle_frame import new_entry
+from contilab.report.bundle_versions import versions_of
 from contilab.report.write import render
 from contilab.spec.study import Study
 from contilab.store.store import Store
@@ -54,12 +56,10 @@ def write_bundle(store: Store, study: str, path: Path) -> Bundled:
         make_dir(path.parent)
         try:
             with zipfile.ZipFile(temp, "w") as archive:
-                index = _index(
-                    store,
-                    plan,
-                    {name: _add(archive, name, data) for name, data in _content(store, plan, intact, rendered.files)},
-                )
-                _add(archive, INDEX, sealed(index))
+                content = _content(store, plan, intact, rendered.files)
+                files = {name: _add(archive, name, data) for name, data in content}
+                index = _index(store, plan, files)
+                _add(archive, INDEX, sealed({**index, "metrics": versions_of(rendered.runs)}))
             temp.replace(path)
         finally:
             temp.unlink(missing_ok=True)

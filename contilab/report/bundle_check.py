@@ -13,22 +13,31 @@ from typing import IO, Any, NamedTuple
 from contilab.disk.read import read_object
 from contilab.errors import ContilabError, EnvironmentFault, InputError
 from contilab.report.bundle import FORMAT, INDEX, MANIFEST, REPORT, STORE, sealed
-from contilab.report.bundle_differences import differences
+from contilab.report.bundle_differences import columns, differences
 from contilab.report.bundle_frame import frame_faults
+from contilab.report.bundle_versions import versions
+from contilab.report.selection import CRITERION
 from contilab.report.write import report_of, tables
 from contilab.store.store import open_store
 
 UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError, ArithmeticError)
 
+BY_CHOICE = ("comparisons.csv", "selection.json")  # of variants: they follow from the metric that chooses
+
 
 class Verified(NamedTuple):
-    """What was checked, by name, and *faults*: each in one sentence that begins with the file it is about."""
+    """What was checked, by name, and *faults*: each in one sentence that begins with the file it is about.
+
+    not_compared: metrics of the bundle that this version of contilab does not have, or has in another version, and tables that
+    follow from them.
+    """
 
     study: str
     made_by: str
     files: int
     tables: tuple[str, ...]
     faults: tuple[str, ...]
+    not_compared: tuple[str, ...] = ()
 
 
 def verify_bundle(path: Path) -> Verified:
@@ -42,10 +51,10 @@ def verify_bundle(path: Path) -> Verified:
         except UNREADABLE as error:
             raise InputError(str(path), f"it is no bundle: {_words(error)}", hint="contilab bundle STUDY makes one") from error
         study = str(index.get("study"))
-        found = {} if faults else _recomputed(study, folder)
+        found, not_compared = ({}, ()) if faults else _recomputed(study, folder, index.get("metrics"))
     recomputed = tuple(name for name in found if name.startswith(REPORT))
     all_faults = (*faults, *(fault for group in found.values() for fault in group))
-    return Verified(study, str(index.get("contilab")), len(index["files"]), recomputed, all_faults)
+    return Verified(study, str(index.get("contilab")), len(index["files"]), recomputed, all_faults, not_compared)
 
 
 @contextmanager
@@ -102,6 +111,9 @@ def _index(path: Path, archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]
     if index.get("format") != FORMAT or not isinstance(index.get("files"), dict):
         problem = f"{INDEX} says {index.get('format')!r}, this version reads {FORMAT!r}"
         raise InputError(str(path), problem, hint="use the version of contilab that made it")
+    if not isinstance(index.get("metrics", {}), dict):
+        problem = f"{INDEX} cannot be read: its metrics are no table"
+        raise InputError(str(path), problem, hint="contilab bundle STUDY makes a new one")
     return index, text
 
 
@@ -123,8 +135,11 @@ def _digests(archive: zipfile.ZipFile, files: Mapping[str, Any]) -> list[str]:
     return faults
 
 
-def _recomputed(study: str, folder: Path) -> dict[str, list[str]]:
-    """Return the faults of the store that was unpacked into *folder*, of the manifest and of each table, by name."""
+def _recomputed(study: str, folder: Path, metrics: Mapping[str, Any] | None) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Return the faults of the unpacked store, of the manifest and of each table, by name; and what was not compared.
+
+    metrics: the version of each, as the index has them.
+    """
     try:
         store = open_store(folder / STORE)
         plan = store.study(study)
@@ -132,15 +147,21 @@ def _recomputed(study: str, folder: Path) -> dict[str, list[str]]:
             store.run(rid)  # refused if its address is not that of its settings
         runs, made = report_of(store, study)
     except ContilabError as error:
-        return {STORE: [f"{_name(fault.place, folder)}: {fault.problem}" for fault in error.faults]}
-    found: dict[str, list[str]] = {}
+        return {STORE: [f"{_name(fault.place, folder)}: {fault.problem}" for fault in error.faults]}, ()
     same = (folder / MANIFEST).read_bytes() == plan.manifest.encode()
-    found[MANIFEST] = [] if same else [f"{MANIFEST}: it is not the manifest of the plan"]
+    found = {MANIFEST: [] if same else [f"{MANIFEST}: it is not the manifest of the plan"]}
+    measured = columns(_read(folder / REPORT / "results.csv"))
+    known = versions(metrics, measured, runs)
+    left_out = BY_CHOICE if CRITERION in known.apart else ()
     for name, data in tables(made, runs).items():
-        path = folder / REPORT / name
-        kept = path.read_bytes() if path.exists() else b""
-        found[REPORT + name] = [f"{REPORT}{name}: {text}" for text in differences(name, kept, data)]
-    return found
+        if name not in left_out:
+            told = differences(name, _read(folder / REPORT / name), data, known)
+            found[REPORT + name] = [f"{REPORT}{name}: {text}" for text in told]
+    return found, (*(name for name in measured if name in known.apart), *(REPORT + name for name in left_out))
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def _name(place: str, folder: Path) -> str:

@@ -30,7 +30,7 @@ class TestFrame:
     def test_a_byte_around_the_files_is_named(self, new_study, tmp_path, monkeypatch):
         """No bit of the archive can change unseen: not in a header, at the end of what is compressed, or in the directory."""
         monkeypatch.setattr("contilab.report.bundle.render", lambda *_: Rendered({}, (), None, ""))
-        monkeypatch.setattr("contilab.report.bundle_check._recomputed", lambda *_: {})
+        monkeypatch.setattr("contilab.report.bundle_check._recomputed", lambda *_: ({}, ()))
         packed = write_bundle(new_study([("p", "naive", [0], {}, "task")]), "tiny", tmp_path / "a.zip")
         data = packed.path.read_bytes()
         with zipfile.ZipFile(packed.path) as archive:
