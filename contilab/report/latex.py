@@ -29,12 +29,24 @@ SPECIAL = {
 LETTERS = re.compile("|".join([*map(re.escape, SPECIAL), r"([-,'])(?=\1)"]))  # two hyphens would be set as a dash
 TESTS = ("difference", "p", "p, Holm", "at .05", "95 % interval", "won / tied / lost")  # what fits the width of a page
 
+SIGNATURE = ": made by contilab report; needs "  # in the first line
+
 
 def latex(page: Page) -> str:
     """Return the headline and the comparison tables of *page*; `booktabs` is the only package that they need."""
     needs = r"\usepackage{booktabs} and \usepackage[T1]{fontenc}"
-    head = f"% {page.study.name}: made by contilab report; needs {needs}\n"
+    head = f"% {page.study.name}{SIGNATURE}{needs}\n"
     return printable(head + "\n".join(block for section in page.sections for block in _section(section)))
+
+
+def is_ours(text: bytes) -> bool:
+    r"""Return whether *text* begins as `latex` has it.
+
+    >>> is_ours(b"% tiny: made by contilab report; needs ..."), is_ours(b"\\documentclass{article}")
+    (True, False)
+    """
+    first = text.partition(b"\n")[0]
+    return first.startswith(b"% ") and SIGNATURE.encode() in first
 
 
 def escaped(text: str) -> str:

@@ -6,12 +6,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from contilab.disk.read import read_file
 from contilab.disk.replace import replace
 from contilab.errors import EnvironmentFault, UsageError
 from contilab.report.comparison_table import comparisons_csv
 from contilab.report.drawings import drawings
 from contilab.report.figures.svg import Drawing
-from contilab.report.latex import latex
+from contilab.report.latex import is_ours, latex
 from contilab.report.markdown import markdown
 from contilab.report.page import Page, page
 from contilab.report.page_html import page_html
@@ -24,6 +25,7 @@ from contilab.store.store import Store, open_store
 NEEDED = ("jinja2", "matplotlib", "scipy")  # the extra [report]
 
 FOR_PAPERS = "tables.tex"
+FIRST_LINE = 1024  # bytes, more than it has: the name of a study has at most 40 letters
 
 
 class Written(NamedTuple):
@@ -65,12 +67,13 @@ def write_report(
 
     baseline: method or cell that the others are compared with (naive, else the first). has_all_pairs: each method is compared
     with each other one instead, all in one Holm family. compare: another study of the store, to set each cell beside the same
-    cell there. is_latex: tables.tex besides; one that an earlier report left there is written again in any case. UsageError if
-    there is no such study or baseline. Without the extra [report] the tables and report.md are still written.
+    cell there. is_latex: tables.tex besides; one that an earlier report left there is written again in any case, one of anybody
+    else is not. UsageError if there is no such study or baseline. Without the extra [report] the tables and report.md are still
+    written.
     """
     store = open_store(store_root)
     directory = out or store.reports_dir(study)
-    has_latex = is_latex or (directory / FOR_PAPERS).exists()  # which would tell of the results of then
+    has_latex = is_latex or _is_left(directory / FOR_PAPERS)
     rendered = render(store, study, baseline=baseline, has_all_pairs=has_all_pairs, compare=compare, is_latex=has_latex)
     for name, data in rendered.files.items():
         _put(directory / name, data)
@@ -133,6 +136,14 @@ def _tables(made: Page, runs: Sequence[RunReport], found: Sequence[Mapping[str, 
 def rows_of(made: Page, runs: Sequence[RunReport]) -> list[dict[str, Any]]:
     """Return one row per run, with the choice of variants."""
     return rows(made.study.name, runs, selected(choice for section in made.sections for choice in section.choices))
+
+
+def _is_left(path: Path) -> bool:
+    """Return whether an earlier report left *path*, which would go on telling of the results of then."""
+    try:
+        return is_ours(read_file(path, FIRST_LINE) or b"")
+    except OSError:  # nothing of ours is kept from its reader
+        return False
 
 
 def _put(path: Path, data: bytes) -> None:

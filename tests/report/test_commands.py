@@ -2,6 +2,7 @@
 
 import zipfile
 
+import pytest
 from typer.testing import CliRunner
 
 from contilab.cli.app import app
@@ -69,11 +70,17 @@ class TestCommands:
         assert done.stdout == f"report: {out / 'tables.tex'}\n"
         assert r"acc, each method minus ewc strength=1.0" in (out / "tables.tex").read_text()
 
-    def test_tables_of_an_earlier_report_do_not_grow_old(self, new_study, tmp_path):
-        """Where tables.tex lies already it is written again with the others, though the page is what is printed."""
-        store = new_study(CELLS)
-        (tmp_path / "tables.tex").write_text("old")
-        done = CliRunner().invoke(app, ["report", "tiny", "--store", str(store.root), "--out", str(tmp_path)])
+    @pytest.mark.parametrize(
+        ("first", "is_ours"), [("% old: made by contilab report; needs x", True), ("% Tables that were made by hand", False)]
+    )
+    def test_tables_of_an_earlier_report_do_not_grow_old(self, new_study, tmp_path, no_figures, first, is_ours):
+        """A tables.tex of an earlier report is written again with the others, though the page is what is printed.
+
+        One that somebody wrote stays.
+        """
+        (tmp_path / "tables.tex").write_text(f"{first}\nold")
+        done = CliRunner().invoke(app, ["report", "tiny", "--store", str(new_study(CELLS).root), "--out", str(tmp_path)])
+        text = (tmp_path / "tables.tex").read_text()
 
         assert done.stdout == f"report: {tmp_path / 'report.html'}\n"
-        assert "acc, each method minus naive" in (tmp_path / "tables.tex").read_text()
+        assert ("acc, each method minus naive" in text, text == f"{first}\nold") == (is_ours, not is_ours)
