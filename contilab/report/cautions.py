@@ -78,17 +78,26 @@ def _each(found: Sequence[Found], rule: Rule) -> list[str]:
 
 def _few_seeds(one: Found) -> Iterable[str]:
     for family in one.families[:1]:
-        made = [item.found for item in family.comparisons if isinstance(item.found, Paired)]
-        seeds, need = max((len(item.differences) for item in made), default=0), seeds_needed(family.size)
-        if made and seeds < need:
+        seeds, need = max(_shared([family]), default=0), seeds_needed(family.size)
+        if 0 < seeds < need:
             yield f"{seeds} seeds, {family.size} comparisons need {need}"
-    if not one.families and 0 < one.benchmark.fewest_seeds < seeds_needed(1):
-        yield f"{one.benchmark.fewest_seeds} seeds, a single comparison needs {seeds_needed(1)}"
+    most = one.benchmark.counts[-2:][:1]  # a pair shares no more seeds than the second of all cells has
+    if not one.families and most and most[0] < seeds_needed(1):
+        yield f"{most[0]} seeds, a single comparison needs {seeds_needed(1)}"
 
 
 def _narrow(one: Found) -> Iterable[str]:
-    if one.families and 1 < one.benchmark.fewest_seeds < HONEST_SEEDS:
-        yield f"{one.benchmark.fewest_seeds} seeds"
+    made = _shared(one.families)
+    if narrow := sorted(seeds for seeds in made if 1 < seeds < HONEST_SEEDS):  # one seed has no interval
+        seeds = " to ".join(map(str, dict.fromkeys((narrow[0], narrow[-1]))))
+        where = f" in {len(narrow)} of {len(made)} comparisons" if len(narrow) < len(made) else ""
+        yield f"{seeds} seeds{where}"
+
+
+def _shared(families: Iterable[Family]) -> list[int]:
+    """Return over how many seeds each comparison was made."""
+    found = (item.found for family in families for item in family.comparisons)
+    return [len(one.differences) for one in found if isinstance(one, Paired)]
 
 
 def _protocol(one: Found) -> Iterable[str]:
