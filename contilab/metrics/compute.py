@@ -20,9 +20,9 @@ def compute(
 ) -> dict[str, Value]:
     """Return every metric of *record* by name, `acc` first, each a number or the reason why there is none.
 
-    A formula that fails has no value, and the others stand. tensors: the predictions of the run (see
-    `contilab.records.outcome.Outcome`). cumulative: the record of the run with
-    method cumulative and the same seed and preset; InputError if it is of another scenario. kept: see `contilab.metrics.kept`.
+    A formula that fails has no value, and the others stand; MemoryError, which says nothing of the run, is raised. tensors: the
+    predictions of the run (see `contilab.records.outcome.Outcome`). cumulative: the record of the run with method cumulative and
+    the same seed and preset; InputError if it is of another scenario. kept: see `contilab.metrics.kept`.
 
     >>> record = Record(
     ...     scenario="task",
@@ -70,6 +70,8 @@ def evidence_of(
 def _value(item: Metric, evidence: Evidence) -> Value:
     try:
         return item.of(evidence)
+    except MemoryError:  # of the machine: elsewhere the run has a value
+        raise
     except Exception as error:  # noqa: BLE001  one of the user's own may raise anything
         return Absent(f"the formula failed: {type(error).__name__}: {error}")
 

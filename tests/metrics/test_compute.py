@@ -68,8 +68,16 @@ class TestMenu:
 
         assert after == {**before, "bwt": Absent("the formula failed: ZeroDivisionError: division by zero")}
 
+    def test_a_lack_of_memory_is_raised(self, monkeypatch):
+        """It says something of the machine: with more memory the run has a value."""
+        monkeypatch.setattr(f"{compute.__module__}.metric", lambda name: HUNGRY if name == "bwt" else metric(name))
+
+        with pytest.raises(MemoryError):
+            compute(class_record(), predictions())
+
 
 BROKEN = Metric("bwt", lambda _: 1 / 0, "never")
+HUNGRY = Metric("bwt", lambda _: (0.0,) * sys.maxsize, "never")
 
 
 class TestValidation:
