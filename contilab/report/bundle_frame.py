@@ -16,6 +16,7 @@ SYSTEM, VERSION, MODE = 3, 20, 0o644 << 16  # of Unix, of a plain zip file, and 
 DATE = EPOCH[1] << 5 | EPOCH[2]  # as zip packs it
 UTF_8 = 0x800
 LARGEST = 2**31 - 1  # beyond, and from so many files on, a zip file is of the other kind, whose frame is not looked at
+SPARE = 1.05  # by which `zipfile` multiplies the size of a file before it compares it: to deflate may make it larger
 MOST = 2**16 - 1
 
 
@@ -27,11 +28,14 @@ def new_entry(name: str, *, is_stored: bool) -> zipfile.ZipInfo:
     return entry
 
 
-def frame_faults(archive: zipfile.ZipFile, file: IO[bytes]) -> Iterator[str]:
-    """Yield the names of files whose frame in *file*, that *archive* reads, is not as it was written; "" for its end."""
+def frame_faults(archive: zipfile.ZipFile, file: IO[bytes], largest: int) -> Iterator[str]:
+    """Yield the names of files whose frame in *file*, that *archive* reads, is not as it was written; "" for its end.
+
+    None where *file*, or one inside, of which the *largest* has so many bytes, is so large that its frame has another form.
+    """
     entries = sorted(archive.infolist(), key=lambda entry: entry.header_offset)
     size = file.seek(0, 2)
-    if size > LARGEST or len(entries) >= MOST:
+    if max(size, largest * SPARE) > LARGEST or len(entries) >= MOST:
         return
     place = 0
     for entry in entries:

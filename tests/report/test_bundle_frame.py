@@ -5,6 +5,7 @@ import zipfile
 from contilab.errors import InputError
 from contilab.report.bundle import write_bundle
 from contilab.report.bundle_check import verify_bundle
+from contilab.report.bundle_frame import frame_faults, new_entry
 from contilab.report.write import Rendered
 
 
@@ -45,3 +46,13 @@ class TestFrame:
         assert faults_of(tmp_path, flipped(data, end + 12, 0)) == ("b.zip: the end of the archive was changed",)
         assert len(faults_of(tmp_path, b"#" + data)) == len(entries) + 1
         assert faults_of(tmp_path, data + b"#") == ("b.zip: the end of the archive was changed",)
+
+    def test_a_file_near_the_largest_has_another_frame(self, tmp_path, monkeypatch):
+        """It is not taken for changed, though it is small once it is compressed."""
+        monkeypatch.setattr("contilab.report.bundle_frame.LARGEST", 1000)
+        monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
+        with (tmp_path / "a.zip").open("w+b") as file, zipfile.ZipFile(file, "w") as archive:
+            archive.writestr(new_entry("a", is_stored=False), bytes(990))
+
+            assert list(frame_faults(archive, file, 990)) == []
+            assert list(frame_faults(archive, file, 900)) == ["a", ""]
