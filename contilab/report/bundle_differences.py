@@ -17,7 +17,7 @@ MOVING = ("state", "reason")  # of a run without a result: how far it was when t
 Rows = dict[int, dict[str, str]]  # by the line of the file
 
 
-class Misshapen(Exception):
+class _Misshapen(ValueError):
     """Raised for a table that is none."""
 
 
@@ -30,7 +30,7 @@ def differences(name: str, kept: bytes, again: bytes, versions: Versions) -> Ite
             old, new = _rows(kept, versions), _rows(again, versions)
             yield from _of_columns(_columns(old), _columns(new), versions)
             yield from _of_absent(old, new) if name == "absent.csv" else _of_cells(old, new, versions)
-    except Misshapen as fault:
+    except _Misshapen as fault:
         yield str(fault)
 
 
@@ -89,7 +89,7 @@ def _table(data: bytes) -> Any:
     try:
         return json.loads(data or b"null")
     except (ValueError, RecursionError) as error:
-        raise Misshapen(f"it cannot be read: {error}") from error
+        raise _Misshapen(f"it cannot be read: {error}") from error
 
 
 def _rows(data: bytes, versions: Versions) -> Rows:
@@ -97,7 +97,7 @@ def _rows(data: bytes, versions: Versions) -> Rows:
     (_, header), *lines = list(_lines(data)) or [(1, [])]
     ragged = next((place for place, line in lines if len(line) != len(header)), 0)
     if ragged or len({*header}) < len(header):
-        raise Misshapen(f"line {ragged} has not one cell per column" if ragged else "it has two columns of one name")
+        raise _Misshapen(f"line {ragged} has not one cell per column" if ragged else "it has two columns of one name")
     rows = {place: dict(zip(header, line, strict=True)) for place, line in lines}
     return {place: row for place, row in rows.items() if _is_compared(row, versions)}
 
@@ -116,7 +116,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
             yield place, line
             place = reader.line_num + 1
     except csv.Error as error:
-        raise Misshapen(f"it cannot be read: {error}") from error
+        raise _Misshapen(f"it cannot be read: {error}") from error
     finally:
         csv.field_size_limit(previous)
 
