@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import Benchmark, Variant
-from contilab.report.characters import brief
+from contilab.report.figures.brief import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import colour, marker
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contilab.metrics.contract import Absent, Value
 from contilab.report.benchmark import Benchmark, Variant
-from contilab.report.characters import brief
+from contilab.report.figures.brief import brief
 from contilab.report.figures.svg import WIDTH, Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, LINE, SEQUENCE
 

@@ -1,7 +1,7 @@
 """Critical-difference diagram (Demsar 2006): mean ranks over benchmarks, bars join what the Nemenyi test cannot tell apart."""
 
 from contilab.metrics.contract import Absent
-from contilab.report.characters import brief
+from contilab.report.figures.brief import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, MUTED
 from contilab.report.standing import Standing

@@ -7,7 +7,7 @@ import numpy as np
 
 from contilab.metrics.stream import Stream
 from contilab.report.benchmark import Benchmark, Variant
-from contilab.report.characters import brief
+from contilab.report.figures.brief import brief
 from contilab.report.figures.strands import strands
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import LINE, colour, style

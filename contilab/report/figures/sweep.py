@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from contilab.metrics.contract import Absent
 from contilab.report.benchmark import plain
-from contilab.report.characters import brief
+from contilab.report.figures.brief import brief
 from contilab.report.figures.svg import Drawing, draw, new_figure
 from contilab.report.figures.theme import INK, colour
 from contilab.report.selection import CRITERION, Choice, Point
