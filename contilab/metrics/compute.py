@@ -21,7 +21,7 @@ def compute(
     """Return every metric of *record* by name, `acc` first, each a number or the reason why there is none.
 
     A formula that fails has no value, and the others stand; MemoryError, which says nothing of the run, is raised. tensors: the
-    predictions of the run (see `contilab.records.outcome.Outcome`). cumulative: the record of the run with method cumulative and
+    predictions of the run (see `contilab.records.outcome.Outcome`). cumulative: the record of the run with method cumulative,
     the same seed and preset; InputError if it is of another scenario. kept: see `contilab.metrics.kept`.
 
     >>> record = Record(
