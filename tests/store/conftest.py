@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -133,15 +134,15 @@ class Worker:
 
 @pytest.fixture
 def place(request, tmp_path):
-    """A directory on disk; with the parameter "memory" one on a tmpfs. Says which file system it is."""
-    directory = tmp_path
-    if getattr(request, "param", "disk") == "memory":
-        if file_system(MEMORY) != "tmpfs" or not os.access(MEMORY, os.W_OK):
-            pytest.skip(f"{MEMORY} is no tmpfs that may be written to")
-        directory = Path(tempfile.mkdtemp(prefix="contilab-test-", dir=MEMORY))
+    """A directory; with the parameter "disk" or "memory" one that lies there. Says which file system it is."""
+    directory, asked = tmp_path, getattr(request, "param", None)
+    if asked == "memory" and (file_system(MEMORY) != "tmpfs" or not os.access(MEMORY, os.W_OK)):
+        pytest.skip(f"{MEMORY} is no tmpfs that may be written to")
+    if asked:
+        directory = Path(tempfile.mkdtemp(prefix="contilab-test-", dir={"disk": None, "memory": MEMORY}[asked]))
     print(f"{directory} is on {file_system(directory)}")  # noqa: T201  shown with a failure, and by pytest -rA
     yield directory
-    if directory != tmp_path:
+    if asked:
         shutil.rmtree(directory)
 
 
@@ -203,8 +204,8 @@ def finish():
     return build_and_publish
 
 
-@pytest.fixture
-def start_worker():
+@contextmanager
+def workers():
     """Start runner processes; end them afterwards."""
     started = []
 
@@ -215,6 +216,20 @@ def start_worker():
     yield start
     for worker in started:
         worker.close()
+
+
+@pytest.fixture
+def start_worker():
+    """Start runner processes for one test."""
+    with workers() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start_shared_worker():
+    """Start runner processes that several tests send to their stores."""
+    with workers() as start:
+        yield start
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Claims about many runners on one store, as real processes."""
 
+from functools import cache
+
 import pytest
 
 
@@ -10,12 +12,13 @@ def race(workers, planned):
     return [worker.answer() for worker in workers]
 
 
-@pytest.fixture
-def eight(start_worker):
-    """Return a maker of eight runner processes that are ready."""
+@pytest.fixture(scope="module")
+def eight(start_shared_worker):
+    """Return a function that gives eight runner processes that are ready; each store is news to them."""
 
+    @cache
     def start(*arguments):
-        workers = [start_worker("--pause", "0.05", *arguments) for _ in range(8)]
+        workers = [start_shared_worker("--pause", "0.05", *arguments) for _ in range(8)]
         for worker in workers:
             worker.wait_until_ready()
         return workers
