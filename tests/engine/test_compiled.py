@@ -7,7 +7,7 @@ import torch
 
 from contilab import catalog
 from contilab.engine.environment import COMPILED
-from contilab.engine.executions.compiled import compiled_loop
+from contilab.engine.executions.compiled import Guarded, Reporter, compiled_loop
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
 from contilab.errors import UsageError
@@ -142,3 +142,26 @@ class TestFallback:
         monkeypatch.setattr(shutil, "which", lambda _name: None)
         with pytest.raises(UsageError, match="no C\\+\\+ compiler"):
             compiled_loop(make.setup([make.run()]).learner)
+
+
+@pytest.mark.filterwarnings("default")  # of torch's own modules, which it loads to compile
+class TestLimit:
+    """How many graphs there may be."""
+
+    def test_groups_do_not_use_up_each_others_graphs(self, monkeypatch):
+        """A process trains one group after the other; torch counts graphs by code, and theirs is the same."""
+
+        def step_of(function):
+            def step(x):
+                return function(x)
+
+            return step
+
+        compiles = torch.compile
+        monkeypatch.setattr(torch, "compile", lambda function, **options: compiles(function, backend="eager", **options))
+        reporter = Reporter()
+        with torch._dynamo.config.patch(recompile_limit=1):
+            found = [float(Guarded(step_of(function), reporter)(torch.zeros(1))) for function in (torch.sin, torch.cos)]
+
+        assert found == [0.0, 1.0]
+        assert not reporter.is_eager

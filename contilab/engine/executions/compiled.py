@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class Guarded:
     """A function that is compiled when it is first called, or stays as it is if that fails; counts the seconds."""
 
     def __init__(self, function: Callable[..., Any], report: "Reporter") -> None:
-        self._function, self._report = function, report
+        self._function, self._report = _apart(function), report
         self._compiled: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -129,6 +130,15 @@ def compiled_batched(learner: Learner) -> Execution:
             return execution.train(members, lesson, draws)
 
     return execution._replace(train=train, report=reporter.report)
+
+
+def _apart(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* under code of its own: dynamo counts graphs by code, which all groups of a process have in common."""
+
+    def call(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
 
 
 def _step(learner: Learner) -> Step:
