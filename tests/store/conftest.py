@@ -134,8 +134,8 @@ class Worker:
 
 @pytest.fixture
 def place(request, tmp_path):
-    """A directory; with the parameter "disk" or "memory" one that lies there. Says which file system it is."""
-    directory, asked = tmp_path, getattr(request, "param", None)
+    """A directory; with the parameter, or the PLACE of a file, "disk" or "memory" one that lies there. Says where it is."""
+    directory, asked = tmp_path, getattr(request, "param", getattr(request.module, "PLACE", None))
     if asked == "memory" and (file_system(MEMORY) != "tmpfs" or not os.access(MEMORY, os.W_OK)):
         pytest.skip(f"{MEMORY} is no tmpfs that may be written to")
     if asked:

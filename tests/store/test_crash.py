@@ -17,6 +17,8 @@ import pytest
 from contilab.store.claimer import Claimer, Idle
 from contilab.store.store import open_store
 
+PLACE = "disk"  # unless a test says otherwise
+
 
 class Disk:
     """What of the directory *root* would be there after a crash, by inode: flushed content and flushed names."""

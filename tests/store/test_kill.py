@@ -12,6 +12,8 @@ from contilab.disk import failpoint
 from contilab.store.retry import retry
 from contilab.store.status import counts, study_status
 
+PLACE = "disk"  # unless a test says otherwise
+
 PLACES = re.findall(r"^([a-z_]+\.[a-z_]+) ", failpoint.__doc__, flags=re.MULTILINE)
 
 

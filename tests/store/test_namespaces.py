@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+PLACE = "disk"  # unless a test says otherwise
+
 OWN = ("unshare", "-pf", "--mount-proc", "--kill-child")
 LATER = (*OWN, "sh", "-c", '/bin/true; "$@"; exit', "sh")  # the runner has another number than 1, so it can stop itself
 

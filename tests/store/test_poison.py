@@ -6,6 +6,8 @@ import pytest
 
 from contilab.store.retry import retry
 
+PLACE = "disk"  # unless a test says otherwise
+
 
 class TestPoison:
     """A bad group takes three attempts down, not the study."""

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+PLACE = "disk"  # unless a test says otherwise
+
 DAY = 86400
 
 
