@@ -9,6 +9,7 @@ import torch
 from contilab.data.normalisation import Normalisation
 from contilab.engine.augmentation import AUGMENTATIONS, Augmentation, shown
 from contilab.engine.environment import EXECUTIONS
+from contilab.engine.executions.batched import batched
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.errors import InputError
 from contilab.spec.run import run_from
@@ -172,9 +173,9 @@ class TestTraining:
         draws = draws_of(setup)
         stage = setup.stages[0]
         draw = draws.chunk(stage, stage.schedule.chunk(0, 1), initial_memory(setup))
-        ensemble = EXECUTIONS["batched"](setup.learner).gather(initial_members(setup))
+        ensemble = batched(setup.learner).gather(initial_members(setup))
         params = initial_members(setup)[0].params
-        [block], _ = EXECUTIONS["batched"](setup.learner).train(ensemble, setup.lesson(stage), draw)
+        [block], _ = batched(setup.learner).train(ensemble, setup.lesson(stage), draw)
         view = shown(setup.stream.train_inputs[draw.current[0, 0]], draw.views[0][0, 0])
         logits = setup.learner.model.forward(params, {}, view).logits
 
