@@ -2,6 +2,7 @@ import json
 from math import prod
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contilab.data.cache import Cache, Named
@@ -122,7 +123,7 @@ class TestRuns:
 
 
 def put_shape(cache: Cache, name: str, classes: int) -> None:
-    """Let *cache* have a file of the shape of CIFAR without its values: planning reads no more than the header."""
+    """Let *cache* have a file of the shape of CIFAR without its pictures: planning reads the header and the test labels."""
     shapes = {"train_inputs": [50_000, 3, 32, 32], "train_labels": [50_000], "test_inputs": [10_000, 3, 32, 32]}
     header: dict[str, object] = {"__metadata__": {"classes": str(classes)}}
     end = 0
@@ -133,7 +134,8 @@ def put_shape(cache: Cache, name: str, classes: int) -> None:
     cache.point(name, Named(name, f"{classes:064d}", name, is_published=True))
     with cache.path(f"{classes:064d}").open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + end)  # a hole of the file system
+        file.seek(8 + len(text) + begin)  # what is passed over is a hole of the file system
+        file.write((np.arange(10_000) % classes).astype("<i8").tobytes())
 
 
 class TestShippedManifests:
