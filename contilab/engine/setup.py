@@ -108,7 +108,8 @@ def prepare(
 
     Raises InputError if its inputs cannot be augmented, and ValueError if the runs are none that can be trained together.
     """
-    if any(_fixed(other) != _fixed(runs[0]) for other in runs):
+    first, *others = map(_fixed, runs)
+    if any(other != first for other in others):
         raise ValueError("runs of one group differ in settings that are not taken per member")
     if device.type == "cuda":
         use_device(str(device))

@@ -43,7 +43,7 @@ class Time(NamedTuple):
 
 
 def known(answers: Answers) -> list[Known]:
-    """Return the fastest rate of each shape, fastest first: of one that was measured on a GPU too, that of the GPU counts."""
+    """Return the fastest rate of each shape, fastest first: where several devices were measured, the fastest counts."""
     found = [
         Known(shape, max(answer.rates, key=lambda rate: rate.samples_per_s), answer.flops_per_sample)
         for shape, answer in answers

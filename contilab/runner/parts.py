@@ -14,11 +14,9 @@ import torch
 from contilab.engine.room import Crowded
 from contilab.hardware.process import give_back_freed_memory
 from contilab.spec.run import Run
+from contilab.store.ending import tells_of_full_memory
 
 T = TypeVar("T")
-
-# Of torch's allocators on processors, and of the libraries that it calls on a GPU, which raise plain errors.
-_SIGNS = ("not enough memory", "out of memory", "can't allocate memory", "_alloc_failed", "unable to find an engine to execute")
 
 
 class Split(NamedTuple):
@@ -36,7 +34,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether *error* says that memory of the device or of the machine did not suffice."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
+    return isinstance(error, RuntimeError) and tells_of_full_memory(error)
 
 
 def in_parts(

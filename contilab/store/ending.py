@@ -18,10 +18,10 @@ _LOST_DEVICE = (
     "CUDA driver error",
     "no CUDA-capable device",
 )  # torch raises a plain RuntimeError for all of them
-_NO_MEMORY = (
-    "out of memory",
-    "_ALLOC_FAILED",
-)  # the second of the libraries' own: "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when"
+# Of torch's allocators, and of the libraries that it calls on a GPU ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when").
+_FULL_MEMORY = (
+    "not enough memory", "out of memory", "can't allocate memory", "_alloc_failed", "unable to find an engine to execute",
+)  # fmt: skip
 
 
 def is_environment(error: BaseException) -> bool:
@@ -41,10 +41,15 @@ def is_lost_device(error: BaseException) -> bool:
 
     Running out of device memory is no such error: the next group may fit.
     """
-    text = str(error)
-    if not isinstance(error, RuntimeError) or any(sign in text for sign in _NO_MEMORY):
+    if not isinstance(error, RuntimeError) or tells_of_full_memory(error):
         return False
-    return any(sign in text for sign in _LOST_DEVICE)
+    return any(sign in str(error) for sign in _LOST_DEVICE)
+
+
+def tells_of_full_memory(error: RuntimeError) -> bool:
+    """Whether the text of a plain *error* of torch says that memory of the device or of the machine did not suffice."""
+    text = str(error).lower()
+    return any(sign in text for sign in _FULL_MEMORY)
 
 
 def failed(error: BaseException) -> dict[str, str]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache, partial
-from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, tree_bytes
-from contilab.engine.executions.blocks import draws_of_blocks
+from contilab.engine.executions.blocks import draws_of_blocks, evenly
 from contilab.engine.executions.contract import Ensemble, Execution, MakeExecution
 from contilab.engine.step import Learner, Lesson
 
@@ -53,11 +52,10 @@ def abreast(make: MakeExecution) -> MakeExecution:
         def gather(members: list[MemberState]) -> list[_Part]:
             count = _parts(learner, members)
             executions.extend(make(learner) for _ in range(count - len(executions)))
-            sizes = [len(members) * (part + 1) // count - len(members) * part // count for part in range(count)]
             with _shared_by(count):  # blocks are as large as the threads that a part has
                 return [
-                    _Part(execution, stop - start, execution.gather(members[start:stop]))
-                    for execution, (start, stop) in zip(executions, pairwise((0, *accumulate(sizes))), strict=False)
+                    _Part(execution, len(own), execution.gather(own))
+                    for execution, own in zip(executions, evenly(members, count), strict=False)
                 ]
 
         return Execution(gather=gather, scatter=_scatter, train=_train)

@@ -25,8 +25,13 @@ def in_blocks(members: list[MemberState]) -> list[MemberState]:
     if first.stored.device.type == "cpu":
         most = max(1, torch.get_num_threads() * THREAD_BYTES // tree_bytes(first.params))
     count = -(-len(members) // most)
-    ends = [len(members) * block // count for block in range(count + 1)]
-    return [stack(members[start:stop]) for start, stop in pairwise(ends)]
+    return [stack(block) for block in evenly(members, count)]
+
+
+def evenly(members: list[MemberState], count: int) -> list[list[MemberState]]:
+    """Return *members* in *count* pieces of nearly one size, in their order."""
+    ends = [len(members) * piece // count for piece in range(count + 1)]
+    return [members[start:stop] for start, stop in pairwise(ends)]
 
 
 def draws_of_blocks(draws: Draw, sizes: list[int]) -> list[Draw]:
