@@ -156,7 +156,7 @@ def _forms(wanted: Wanted, setup: Setup) -> list[Form]:
     named = [name for word in wanted.precisions for name in (offered if word == AUTO else (word,))]
     return [
         Form(execution, precision, compiled)
-        for execution in TABLE.eager
+        for execution in TABLE.offered_on(str(setup.device))
         for precision in dict.fromkeys(named)
         for compiled in wanted.compiles
     ]

@@ -16,6 +16,7 @@ from contilab.engine.executions.abreast import abreast
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.compiled import compiled_batched, compiled_loop, compiled_vmap
 from contilab.engine.executions.contract import MakeExecution
+from contilab.engine.executions.graphed import graphed
 from contilab.engine.executions.loop import loop
 from contilab.engine.executions.vmap import vmap
 from contilab.engine.room import Room
@@ -28,12 +29,13 @@ from contilab.spec.run import Run
 from contilab.spec.sections import Execution, Plugin
 
 EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap, "batched": abreast(batched)}
+ON_GPU: dict[str, MakeExecution] = {"graphed": graphed}
 COMPILED: dict[str, MakeExecution] = {  # compiled forms of executions, under the name of the eager one
     "loop": compiled_loop,
     "vmap": compiled_vmap,
     "batched": compiled_batched,
 }
-TABLE = Table(EXECUTIONS, COMPILED)
+TABLE = Table(EXECUTIONS | ON_GPU, COMPILED, frozenset(ON_GPU))
 
 
 class Choices(NamedTuple):

@@ -17,11 +17,11 @@ class Fold(NamedTuple):
     theta <- theta + ahead a;  a <- keep a + pull theta + rate g;  theta <- theta + behind a
 
     *into* may be the parameters themselves; then there is no *ahead*, *pull* and *behind*. The factors are one number per
-    member, [] or stacked [E]; None: there is no such term.
+    member, [] or stacked [E]; None: there is no such term, and all of a is kept.
     """
 
     into: Params
-    keep: Tensor
+    keep: Tensor | None
     rate: Tensor
     ahead: Tensor | None = None
     pull: Tensor | None = None

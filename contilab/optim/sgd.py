@@ -79,7 +79,7 @@ def sgd(settings: Settings) -> Optimiser:
     def fold(params: Params, state: SgdState) -> Fold:
         decay, momentum = state.decay, settings.momentum
         if not momentum:
-            return Fold(params, keep=1 - decay * state.lr, rate=-state.lr)
+            return Fold(params, keep=1 - decay * state.lr if decays else None, rate=-state.lr)
         # Nesterov: g + momentum v = (1 + momentum) v - momentum v_old, and v_old is still there before the product. What it
         # moves theta by is taken back from the decay, which is that of the old theta.
         ahead = state.lr * momentum if settings.nesterov else None

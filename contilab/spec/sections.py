@@ -168,7 +168,9 @@ class Numerics:
 class Execution:
     """The engine settings that never change results beyond rounding and so stay out of the address."""
 
-    execution: Annotated[Literal["auto", "loop", "vmap", "batched"], Doc("how members are trained together")] = "auto"
+    execution: Annotated[
+        Literal["auto", "loop", "vmap", "batched", "graphed"], Doc("how members are trained together; graphed needs a GPU")
+    ] = "auto"
     max_members: Annotated[int, Ge(1), Le(1024), Doc("runs per group at most")] = 8
     threads: Annotated[Annotated[int, Ge(1), Le(1024)] | Literal["auto"], Doc("threads of the process")] = "auto"
     device: Annotated[str, Doc("auto, cpu, cuda or cuda:N")] = "auto"

@@ -54,7 +54,7 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
         hint = f"there are {', '.join(sorted(table.eager))} and auto"
         raise UsageError("engine.execution", f'there is no execution "{asked.execution}"', hint=hint)
     preferred = _preferred(learner, members)
-    names = (asked.execution,) if asked.execution != AUTO else _worth_trying(preferred, table, members)
+    names = (asked.execution,) if asked.execution != AUTO else _worth_trying(preferred, table.offered_on(device), members)
     falls_back = not learner.strategy.is_vmappable and names[0] != "loop"
     warnings: list[str] = []
     reasons: dict[str, str] = {}
@@ -77,10 +77,10 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
     return Offer(tuple(forms), _rule(forms, preferred, learner, members), reasons, falls_back, tuple(warnings))
 
 
-def _worth_trying(preferred: Sequence[str], table: Table, members: int) -> tuple[str, ...]:
-    """Return the executions that `auto` may choose, preferred ones first."""
-    names = tuple(name for name in table.eager if members > 1 or name not in FOR_SEVERAL)
-    return tuple(dict.fromkeys((*preferred, *(names or table.eager))))
+def _worth_trying(preferred: Sequence[str], offered: Sequence[str], members: int) -> tuple[str, ...]:
+    """Return the executions of those *offered* that `auto` may choose, preferred ones first."""
+    names = tuple(name for name in offered if members > 1 or name not in FOR_SEVERAL)
+    return tuple(dict.fromkeys((*preferred, *(names or offered))))
 
 
 def _preferred(learner: Learner, members: int) -> tuple[str, ...]:

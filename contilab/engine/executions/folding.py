@@ -54,7 +54,7 @@ class Folding(NamedTuple):
 
 
 def folding_of(learner: Learner, members: MemberState, lesson: Lesson, draws: Draw) -> Folding | None:
-    """Return how updates fold where nothing but the optimiser looks at gradients; None elsewhere. Waits for the device."""
+    """Return how updates fold where nothing but the optimiser looks at gradients; None elsewhere."""
     fold = learner.optimiser.fold
     is_pulled = learner.strategy.penalty is not None and lesson.stage > 0
     if fold is None or is_pulled or are_looked_at(learner, draws):
@@ -67,8 +67,7 @@ def _folding(members: MemberState, fold: Fold) -> Folding:
 
     def target(theta: Tensor, into: Tensor) -> Target:
         keep, *others = (_shaped(factor, theta) for factor in factors)
-        assert keep is not None  # noqa: S101 - a fold has it
-        return Target(theta, into, keep, *others)
+        return Target(theta, into, 1.0 if keep is None else keep, *others)
 
     targets = {name: target(theta, fold.into[name]) for name, theta in members.params.items()}
     rate = _number(fold.rate)
@@ -76,6 +75,8 @@ def _folding(members: MemberState, fold: Fold) -> Folding:
 
 
 def _number(values: Tensor) -> Factor:
+    if values.is_cuda:  # to ask for the numbers would wait for the device, and a graph cannot
+        return values
     first, *others = values.tolist()
     return float(first) if all(value == first for value in others) else values
 
