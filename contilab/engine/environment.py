@@ -28,7 +28,11 @@ from contilab.hardware.profile import Profiles, Rate, Shape, written_out
 from contilab.spec.run import Run
 from contilab.spec.sections import Execution, Plugin
 
-EXECUTIONS: dict[str, MakeExecution] = {"loop": loop, "vmap": vmap, "batched": abreast(batched)}
+EXECUTIONS: dict[str, MakeExecution] = {
+    "loop": abreast(loop, in_bf16=True),
+    "vmap": vmap,
+    "batched": abreast(batched),
+}
 ON_GPU: dict[str, MakeExecution] = {"graphed": graphed}
 COMPILED: dict[str, MakeExecution] = {  # compiled forms of executions, under the name of the eager one
     "loop": compiled_loop,

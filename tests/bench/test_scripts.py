@@ -146,7 +146,7 @@ class TestResnet:
     def test_ratios(self, script):
         """Each is the median over rounds of the best form of its kind, in fp32."""
         loop, vmap, bf16 = Form("loop"), Form("vmap"), Form("loop", "bf16")
-        speeds = {"alone": 1.0, loop: 2.0, vmap: 1.0, bf16: 9.0, ("split", loop): 3.0, ("split", bf16): 9.0}
+        speeds = {"alone": 1.0, "shared": 1.5, loop: 2.0, vmap: 1.0, bf16: 9.0, ("split", loop): 3.0, ("split", bf16): 9.0}
         found = Rounds(tuple(Round({name: pace * value for name, value in speeds.items()}, 0.0) for pace in (1, 2, 5)), 0, {})
 
         ratios = script("resnet").ratios(found)
@@ -154,7 +154,7 @@ class TestResnet:
         assert ratios == {
             "one model alone": (loop, 2.0),
             "vmap": (loop, 2.0),
-            "split over one process": (("split", loop), 1.5),
+            "threads within operations": (("split", loop), 2.0),
         }
 
     @pytest.mark.parametrize(("precision", "forms", "told"), [("fp32", 1, 3), ("bf16", 1, 0), ("both", 2, 3)])
@@ -162,7 +162,7 @@ class TestResnet:
         """`both` measures each form in both, and ratios are of fp32; where it was not measured there is none."""
         resnet = script("resnet")
         measured = resnet.TABLE.forms(resnet.TABLE.eager, resnet.precisions(precision), ["off"])
-        names = ["alone", *measured, *(("split", form) for form in measured)]
+        names = ["alone", "shared", *measured, *(("split", form) for form in measured)]
         ratios = resnet.ratios(Rounds((Round(dict.fromkeys(names, 2.0), 0.0),), 0, {}))
 
         assert len(measured) == forms * len(resnet.TABLE.eager)
@@ -172,9 +172,11 @@ class TestResnet:
     def test_a_contender_that_failed(self, script):
         """Ratios against a form that could not be measured are left out, the others stay."""
         loop = Form("loop")
-        found = Rounds((Round({"alone": 1.0, loop: 2.0, ("split", loop): 3.0}, 0.0),), 0, {Form("vmap"): "it is too large"})
+        found = Rounds(
+            (Round({"alone": 1.0, "shared": 1.5, loop: 2.0, ("split", loop): 3.0}, 0.0),), 0, {Form("vmap"): "it is too large"}
+        )
 
-        assert script("resnet").ratios(found).keys() == {"one model alone", "split over one process"}
+        assert script("resnet").ratios(found).keys() == {"one model alone", "threads within operations"}
 
 
 class TestScaling:

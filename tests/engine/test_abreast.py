@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from contilab.engine.choice.form import Form
+from contilab.engine.environment import TABLE
 from contilab.engine.executions import abreast as module
 from contilab.engine.executions.abreast import abreast
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.contract import Execution
+from contilab.engine.executions.loop import loop
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
@@ -57,9 +60,9 @@ class Workshop:
 
         return Execution(gather=list, scatter=list, train=train)
 
-    def trained(self, group):
+    def trained(self, group, **options):
         """Train *group* by a chunk; return the losses."""
-        execution = abreast(self)(group.learner)
+        execution = abreast(self, **options)(group.learner)
         return execution.train(execution.gather(group.members), group.lesson, group.draws)[1]
 
 
@@ -71,13 +74,14 @@ class TestNumbers:
         """Let parts be of any size."""
         monkeypatch.setattr(module, "MOST_UNEVEN", 2.0)
 
+    @pytest.mark.parametrize("form", [batched, loop])
     @pytest.mark.parametrize("method", METHODS)
-    def test_parts_equal_the_loop(self, make, method):
+    def test_parts_equal_the_loop(self, make, method, form):
         """Three members in two parts end where those of the loop end, within 1e-9 in float64, whatever a step holds."""
         runs = [make.run(seed, method, train=Train(steps=7, batch=16)) for seed in range(3)]
         setup = make.setup(runs, dtype=torch.float64)
-        apart = train_group(setup, abreast(batched), silent())
-        looped = make.outcomes(runs, dtype=torch.float64)
+        apart = train_group(setup, abreast(form), silent())
+        looped = train_group(setup, loop, silent())
 
         gaps = [
             abs(a.parameters[name] - b.parameters[name]).max()
@@ -85,6 +89,18 @@ class TestNumbers:
             for name in a.parameters
         ]
         assert max(gaps) < 1e-9
+
+    @pytest.mark.parametrize("precision", ["fp32", "bf16"])
+    def test_the_loop_in_parts_has_the_bits_of_one_thread(self, make, precision):
+        """Each part has one thread, so with two of them a member has the bits that it has with one."""
+        setup = make.setup([make.run(seed, train=Train(steps=5, batch=16)) for seed in range(2)])
+        bits = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found = train_group(setup, TABLE.maker(Form("loop", precision)), silent())
+            bits.append([{name: value.tobytes() for name, value in one.parameters.items()} for one in found])
+
+        assert bits[0] == bits[1]
 
     def test_losses_and_members_keep_their_order(self, group):
         """Whichever part ends first, the numbers of a member stand in its place."""
@@ -122,6 +138,13 @@ class TestThreads:
         workshop.trained(group(members, **changes))
 
         assert workshop.seen == {0: (threading.get_ident(), threads, members)}
+
+    def test_what_rounds_in_each_thread_for_itself_is_parted(self, group):
+        """Autocast is a state of a thread, so the loop trains in parts in bf16 too."""
+        workshop = Workshop()
+        workshop.trained(group(4, rounds=True), in_bf16=True)
+
+        assert workshop.built == 2
 
     def test_small_models_stay_with_who_calls(self, group, monkeypatch):
         """Where operations are shorter than what the interpreter does between them, threads would wait for each other."""

@@ -7,7 +7,8 @@ a time, so models whose operations are no longer than that stay in one part.
 
 Samples per second of `batched` in two parts over one, on 2026-11-30 with two threads on two Xeon cores, eight MLPs at batch 32
 unless told: 2x16 0.63, 2x100 0.96, 2x200 0.99, 2x400 1.07 (batch 10 1.05, 128 1.07, er 1.03), four reduced ResNet-18 1.15;
-beside a busy process, 2x400 1.14 to 1.80. Two processes of four MLPs 2x400 each, without a common interpreter: 1.30.
+beside a busy process, 2x400 1.14 to 1.80. Two processes of four MLPs 2x400 each, without a common interpreter: 1.30. Of
+`loop` on two AMD EPYC cores: 2x400 at batch 10, 32, 128 1.05, 1.21, 1.08, four ResNets 1.12.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,18 +40,19 @@ class _Part(NamedTuple):
     ensemble: Ensemble
 
 
-def abreast(make: MakeExecution) -> MakeExecution:
+def abreast(make: MakeExecution, *, in_bf16: bool = False) -> MakeExecution:
     """Return what builds an execution that trains as many equal parts at once as there are threads, each by what *make* builds.
 
-    In fewer parts with more threads each, or in one, where members do not divide evenly. On a processor and in fp32: rounded
-    products are a state of the whole process (`rounding`). *make*'s have nothing to report.
+    In fewer parts with more threads each, or in one, where members do not divide evenly. On a processor only, and in bf16 where
+    each thread has that for itself, as autocast is; rounded products are a state of the whole process (`rounding`). *make*'s
+    have nothing to report.
     """
 
     def made(learner: Learner) -> Execution:
         executions = [make(learner)]  # one for each part: what one holds is not for two threads
 
         def gather(members: list[MemberState]) -> list[_Part]:
-            count = _parts(learner, members)
+            count = 1 if learner.model.rounds and not in_bf16 else _parts(members)
             executions.extend(make(learner) for _ in range(count - len(executions)))
             with _shared_by(count):  # blocks are as large as the threads that a part has
                 return [
@@ -63,9 +65,9 @@ def abreast(make: MakeExecution) -> MakeExecution:
     return made
 
 
-def _parts(learner: Learner, members: list[MemberState]) -> int:
+def _parts(members: list[MemberState]) -> int:
     first, threads, most = members[0], torch.get_num_threads(), MOST_UNEVEN * len(members)
-    if learner.model.rounds or first.stored.device.type != "cpu" or tree_bytes(first.params) < LEAST_BYTES:
+    if first.stored.device.type != "cpu" or tree_bytes(first.params) < LEAST_BYTES:
         return 1
     counts = range(1, min(len(members), threads) + 1)
     return max(count for count in counts if threads % count == 0 and -(-len(members) // count) * count <= most)
