@@ -39,9 +39,13 @@ def of_unit(mean: tuple[float, ...], std: tuple[float, ...]) -> Normalisation:
 def of_samples(inputs: Tensor, samples: Tensor) -> Normalisation:
     """Return the mean and standard deviation per channel of the *samples* (indices) of *inputs* [N, C, ...] uint8.
 
-    Both are exact up to the last rounding: sums of integers. A channel without variation is only shifted.
+    Inputs [N, H, W] are pictures of one channel. Both are exact up to the last rounding: sums of integers. A channel without
+    variation is only shifted.
+
+    >>> of_samples(torch.tensor([[[0, 2], [0, 2]]], dtype=torch.uint8), torch.tensor([0]))
+    Normalisation(shift=(1.0,), scale=(1.0,))
     """
-    counts = _histograms(inputs, samples)
+    counts = _histograms(inputs.unsqueeze(1) if inputs.ndim == 3 else inputs, samples)
     values = np.arange(256, dtype=np.int64)
     total, first, second = counts.sum(1), counts @ values, counts @ values**2
     mean = first / total

@@ -16,7 +16,7 @@ def npz(spec: Benchmark, data: Data | None = None) -> Source:
 
 ENTRY = Entry(
     make=npz,
-    numerics="npz/1",
+    numerics="npz/2",
     summary=(
         "Data of your own, split into tasks by class. "
         "contilab data import NAME PATH takes an .npz or .safetensors file of arrays, or folders of pictures; "

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
+from contilab.engine.executions.blocks import evenly
 from contilab.manifest.menu import Menu
 from contilab.spec.canonical import canonical
 from contilab.spec.fields import in_common
@@ -13,7 +14,8 @@ from contilab.spec.study import Cell
 def groups(cells: Iterable[Cell], runs: Mapping[str, Run], without: Collection[str], menu: Menu) -> list[tuple[str, ...]]:
     """Return the groups of the runs of *cells*, in the order of the manifest, but for those in *without*.
 
-    A group has at most `engine.max_members` runs.
+    A group has at most `engine.max_members` runs; where that takes several, they are of nearly one size, so that workers end
+    at about the same time.
     """
     seen = set(without)
     alike: dict[bytes, list[str]] = {}
@@ -25,7 +27,7 @@ def groups(cells: Iterable[Cell], runs: Mapping[str, Run], without: Collection[s
             key = _key(runs[rids[0]], cell.execution, menu)  # the same for every seed
             alike.setdefault(key, []).extend(rids)
             sizes[key] = cell.execution.max_members
-    return [tuple(rids[at : at + sizes[key]]) for key, rids in alike.items() for at in range(0, len(rids), sizes[key])]
+    return [tuple(group) for key, rids in alike.items() for group in evenly(rids, -(-len(rids) // sizes[key]))]
 
 
 def _key(run: Run, execution: Execution, menu: Menu) -> bytes:

@@ -47,13 +47,13 @@ class TestMergeOrder:
         (cpu,) = manifest.of("").cells
         (gpu,) = manifest.of("", "profile=gpu").cells
 
-        assert (cpu.settings["engine"]["max_members"], gpu.settings["engine"]["max_members"]) == (8, 32)
+        assert (cpu.settings["engine"]["max_members"], gpu.settings["engine"]["max_members"]) == (4, 32)
         assert gpu.origins["engine.max_members"] == "profile gpu"
         assert gpu.origins["train.augment"] == "default"
 
     def test_usual_profile(self, manifest) -> None:
         """A manifest that names no profile has that of the CPU."""
-        (cell,) = manifest.resolve('name = "a"\n[matrix]\npreset = ["synthetic_task"]\nmethod = ["naive"]\nseed = [0]').cells
+        (cell,) = manifest.resolve('name = "a"\n[matrix]\npreset = ["split_mnist_task"]\nmethod = ["naive"]\nseed = [0]').cells
 
         assert cell.origins["engine.max_members"] == "profile cpu"
 

@@ -7,6 +7,7 @@ blocks of 1, 2, 4 and 8 members: batch 10 14,000, 21,200, 24,800, 32,300; batch 
 """
 
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from torch.utils import _pytree as pytree
 
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, stack, tree_bytes
+
+Item = TypeVar("Item")
 
 THREAD_BYTES = 8 * 2**20  # parameters per thread; chosen by the table above
 
@@ -28,10 +31,10 @@ def in_blocks(members: list[MemberState]) -> list[MemberState]:
     return [stack(block) for block in evenly(members, count)]
 
 
-def evenly(members: list[MemberState], count: int) -> list[list[MemberState]]:
-    """Return *members* in *count* pieces of nearly one size, in their order."""
-    ends = [len(members) * piece // count for piece in range(count + 1)]
-    return [members[start:stop] for start, stop in pairwise(ends)]
+def evenly(items: list[Item], count: int) -> list[list[Item]]:
+    """Return *items* in *count* pieces of nearly one size, in their order."""
+    ends = [len(items) * piece // count for piece in range(count + 1)]
+    return [items[start:stop] for start, stop in pairwise(ends)]
 
 
 def draws_of_blocks(draws: Draw, sizes: list[int]) -> list[Draw]:
