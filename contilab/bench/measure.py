@@ -129,7 +129,7 @@ class _Field:
         for form in forms:
             if form.execution not in (TABLE.compiled if form.compile == "on" else TABLE.eager):
                 self.refused[form] = f"there is no compiled form of {form.execution}"
-            elif reason := TABLE.refusal(form, setup.learner):
+            elif reason := TABLE.refusal(form, setup.learner, str(setup.device)):
                 self.refused[form] = reason
             else:
                 self.speeds[Contender(form, 1, threads)] = self._alone(form)

@@ -3,9 +3,7 @@
 from contilab.engine.choice.form import Form
 from contilab.engine.choice.pace import Pace
 from contilab.engine.environment import TABLE
-from contilab.engine.executions.contract import Execution
 from contilab.engine.setup import Setup
-from contilab.engine.step import Learner
 from contilab.errors import ContilabError
 
 
@@ -13,17 +11,11 @@ class Motion:
     """*form* of the step of *setup*, from its first step on."""
 
     def __init__(self, setup: Setup, form: Form) -> None:
-        self._form = form
-        self._execution: Execution | None = None
-        self._pace = Pace(setup, self._made)
+        self._pace = Pace(setup, TABLE.maker(form))
 
     def speed(self, seconds: float) -> float:
         """Train for about *seconds* and return the samples per second; ContilabError where it is not what it is called."""
         found = self._pace.during(seconds).speed
-        if self._execution and (reason := self._execution.report().fallback):
+        if reason := self._pace.report().fallback:
             raise ContilabError("bench", f"went on eagerly: {reason}")
         return found
-
-    def _made(self, learner: Learner) -> Execution:
-        self._execution = TABLE.maker(self._form)(learner)
-        return self._execution

@@ -185,12 +185,19 @@ def make_move(learner: Learner, *, is_alone: bool = False) -> Move:
         if strategy.after_step is not None:
             state = strategy.after_step(state, StepEnd(before, params, learned.grads))
         for slots in draw.keep:
-            stored = stored.index_copy(0, slots, learned.logits)
+            stored = empty_bin(stored.index_copy(0, slots, learned.logits))
         if buffers:
             buffers = {name: torch.lerp(value, learned.moments[name], MOMENTUM) for name, value in buffers.items()}
         return MemberState(params, optimiser_state, state, stored, buffers, frozen), penalty
 
     return move
+
+
+def empty_bin(stored: Tensor) -> Tensor:
+    """Write zeros into the bin of *stored* [..., M + 1, C] where samples reach it in any order, as on a GPU, and return it."""
+    if stored.is_cuda:
+        stored[..., -1, :].zero_()
+    return stored
 
 
 def are_looked_at(learner: Learner, draws: Draw) -> bool:

@@ -43,7 +43,7 @@ def contenders(setup, forms, others):
     alone = OneAtATime(setup)
     found = {ALONE: lambda seconds: alone.during(seconds).speed, SHARED: _lazily(setup, loop)}
     for form in forms:
-        if not TABLE.refusal(form, setup.learner):
+        if not TABLE.refusal(form, setup.learner, str(setup.device)):
             found[form] = _lazily(setup, TABLE.maker(form))
             found["split", form] = partial(others.speed, form)
     return found

@@ -342,7 +342,7 @@ class TestBf16:
         """One step in bf16 gives losses within 2 % of fp32, parameters and losses in fp32; a bf16 number has 8 bits."""
         table = Table(EXECUTIONS, {})
         setup = make.setup([make.run(seed) for seed in range(2)])
-        if table.refusal(Form(way, "bf16"), setup.learner):
+        if table.refusal(Form(way, "bf16"), setup.learner, "cpu"):
             pytest.skip(f"{way} refuses this learner")
         losses = {precision: first_losses(setup, table.maker(Form(way, precision))) for precision in ("fp32", "bf16")}
 

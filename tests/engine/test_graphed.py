@@ -9,15 +9,16 @@ from contilab import catalog
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.ensemble import clone
 from contilab.engine.environment import TABLE
+from contilab.engine.executions import graphed as module
 from contilab.engine.executions.batched import batched
-from contilab.engine.executions.graphed import MOST_GRAPHS, graphed, graphed_by
+from contilab.engine.executions.graphed import graphed, graphed_by
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
 from contilab.errors import UsageError
 from contilab.spec.sections import Train
 
-ASKS_THE_HOST = {"gem"}  # how many constraints bind
+ASKS_THE_HOST = {"gem"}  # on a processor LAPACK's pivots are looked at
 
 
 class Notes(TorchDispatchMode):
@@ -49,6 +50,10 @@ class Camera:
 
     def __init__(self):
         self.graphs, self.launches = 0, 0
+
+    def made(self):
+        """Return what captures."""
+        return self
 
     def __call__(self, function):
         """Capture *function*."""
@@ -82,7 +87,7 @@ class TestNumbers:
         camera, heard = Camera(), []
         watch = silent()._replace(log=lambda event, **values: heard.append((event, values.get("reason", ""))))
         setup = make.setup(runs, dtype=torch.float64)
-        found = train_group(setup, lambda learner: graphed_by(learner, camera), watch)
+        found = train_group(setup, lambda learner: graphed_by(learner, camera.made), watch)
 
         assert largest_gap(found, make.outcomes(runs, dtype=torch.float64)) < 1e-9
         failures = [reason for event, reason in heard if event == "compile_failed"]
@@ -97,7 +102,7 @@ class TestNumbers:
         runs = [make.run(seed, model=model, optim=optim, train=Train(steps=4, batch=4)) for seed in (0, 1)]
         camera = Camera()
         setup = make.setup(runs, stream, torch.float64)
-        found = train_group(setup, lambda learner: graphed_by(learner, camera), silent())
+        found = train_group(setup, lambda learner: graphed_by(learner, camera.made), silent())
 
         assert largest_gap(found, make.outcomes(runs, "vmap", stream, torch.float64)) < 1e-12
         assert camera.launches > 0
@@ -106,7 +111,7 @@ class TestNumbers:
 @pytest.fixture
 def group(make):
     """A learner, its members, their lesson, and the draws of a chunk of *count* steps."""
-    setup = make.setup([make.run(seed) for seed in (0, 1)])
+    setup = make.setup([make.run(seed, train=Train(epochs=1, batch=4)) for seed in (0, 1)])
     stage = setup.stages[0]
     draws = draws_of(setup)
 
@@ -132,7 +137,7 @@ class TestGraphs:
         """The first is trained as usual, the second too and then noted, later ones are launches; also those of later stages."""
         learner, members, lesson, chunk = group
         camera = Camera()
-        execution = graphed_by(learner, camera)
+        execution = graphed_by(learner, camera.made)
         ensemble = execution.gather(members)
         seen = []
         for stage in (0, 0, 0, 0, 1, 1, 1, 2, 3):
@@ -148,7 +153,7 @@ class TestGraphs:
         learner, members, lesson, chunk = group
         chunks = [chunk() for _ in range(2)]
         chunks += [one._replace(current=one.current.flip(0)) for one in chunks]
-        losses, ended = trained(graphed_by(learner, Camera()), members, lesson, chunks)
+        losses, ended = trained(graphed_by(learner, Camera), members, lesson, chunks)
         expected, others = trained(batched(learner), members, lesson, chunks)
 
         assert all(torch.allclose(*pair, rtol=1e-6) for pair in zip(losses, expected, strict=True))
@@ -158,7 +163,7 @@ class TestGraphs:
     def test_members_handed_out_stand_still(self, group):
         """What was scattered, and what was returned as losses, is not written into by later chunks."""
         learner, members, lesson, chunk = group
-        execution = graphed_by(learner, Camera())
+        execution = graphed_by(learner, Camera)
         ensemble = execution.gather(members)
         kept = []
         for _ in range(4):
@@ -171,16 +176,25 @@ class TestGraphs:
             assert torch.equal(losses, copy)
             assert all(torch.equal(params[name], copies[name]) for name in params)
 
-    def test_there_are_so_many_and_no_more(self, group):
-        """Kinds of chunks beyond that train as usual."""
+    def test_chunks_are_trained_in_pieces(self, group):
+        """Of 4, 2 and 1 steps if there are 7, so that chunks of other lengths find graphs too; losses keep their order."""
+        learner, members, lesson, chunk = group
+        camera, seven, three = Camera(), chunk(7), chunk(3)
+        losses, _ = trained(graphed_by(learner, camera.made), members, lesson, [seven, seven, three])
+        expected, _ = trained(batched(learner), members, lesson, [seven, seven, three])
+
+        assert (camera.graphs, camera.launches) == (3, 3 + 2)
+        assert all(torch.allclose(*pair, rtol=1e-5) for pair in zip(losses, expected, strict=True))
+
+    def test_the_oldest_kinds_are_forgotten(self, group, monkeypatch):
+        """There are so many and no more; a kind that comes again after others is noted anew."""
+        monkeypatch.setattr(module, "MOST_KINDS", 2)
         learner, members, lesson, chunk = group
         camera, first = Camera(), chunk(1)
-        execution = graphed_by(learner, camera)
-        kinds = [(1 + place // 16, 1 + place % 16) for place in range(40)]  # steps and samples
-        wide = [first._replace(current=first.current[..., :width].repeat(steps, 1, 1)) for steps, width in kinds]
-        trained(execution, members, lesson, [one for one in wide for _ in range(2)])
+        kinds = [first._replace(current=first.current[..., :width]) for width in (1, 2, 3, 1)]
+        trained(graphed_by(learner, camera.made), members, lesson, [one for one in kinds for _ in range(3)])
 
-        assert camera.graphs == MOST_GRAPHS
+        assert (camera.graphs, camera.launches) == (4, 8)
 
 
 class TestGivingUp:
@@ -206,7 +220,7 @@ class TestGivingUp:
         """The numbers are those of steps without graphs, and the reason is reported once, in one line."""
         learner, members, lesson, chunk = group
         chunks = [chunk() for _ in range(4)]
-        execution = graphed_by(learner, getattr(self, capture))
+        execution = graphed_by(learner, lambda: getattr(self, capture))
         losses, ended = trained(execution, members, lesson, chunks)
         expected, others = trained(batched(learner), members, lesson, chunks)
 
@@ -218,15 +232,29 @@ class TestGivingUp:
         assert "\n" not in told
         assert execution.report().fallback == ""
 
-    def test_memory_that_runs_out_is_no_such_thing(self, group):
-        """It goes to whoever splits the group."""
+    @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
+    def test_memory_for_graphs_is_not_asked_of_others(self, group, error):
+        """Where it is short training goes on without graphs, and no group is split."""
         learner, members, lesson, chunk = group
 
-        def full(_function):
-            raise torch.OutOfMemoryError("CUDA out of memory")
+        def full(_steps):
+            raise error
 
-        with pytest.raises(torch.OutOfMemoryError):
-            trained(graphed_by(learner, full), members, lesson, [chunk(), chunk()])
+        execution = graphed_by(learner, lambda: full)
+        losses, _ = trained(execution, members, lesson, [chunk(), chunk(), chunk()])
+
+        assert type(error).__name__ in execution.report().fallback
+        assert all(map(torch.equal, losses, trained(batched(learner), members, lesson, [chunk(), chunk(), chunk()])[0]))
+
+    def test_members_are_compared_one_by_one(self):
+        """One with large numbers does not hide another, and one that diverged may hold anything."""
+        expected = torch.tensor([[1e20, 1.0], [1.0, 2.0], [float("inf"), 1.0]])
+        module._compare([expected + torch.tensor([[1e16, 0], [1e-4, 0], [0, 9]])], [expected])
+        module._compare([torch.full((3, 2), float("nan")).where(expected.isinf().any(1, keepdim=True), expected)], [expected])
+
+        for wrong in ([0, 0.1], [0, float("nan")]):
+            with pytest.raises(RuntimeError, match="other numbers"):
+                module._compare([expected + torch.tensor([[0, 0], wrong, [0, 0]])], [expected])
 
 
 class TestOffer:

@@ -64,13 +64,13 @@ def offered(asked: Asked, learner: Learner, device: str, table: Table, *, method
     precisions = _precisions(asked.precision, device, reasons, warnings)
     compiles = _compiles(asked.compile, table, reasons)
     known = len(warnings)  # those that follow say what is wrong with forms
-    forms = _able(table, table.forms(names, precisions, compiles), learner, warnings)
+    forms = _able(table, table.forms(names, precisions, compiles), learner, device, warnings)
     if not forms and asked.compile == "on":
         reasons["compile"] = "on was asked for, but cannot be had: " + next(iter(warnings[known:]), "there is no such form")
         warnings.append("compile is on, but there is no compiled form that could train this")
-        forms = _able(table, table.forms(names, precisions, ("off",)), learner, warnings)
+        forms = _able(table, table.forms(names, precisions, ("off",)), learner, device, warnings)
     if not forms:
-        forms = _able(table, table.forms(tuple(table.eager), precisions, ("off",)), learner, warnings)
+        forms = _able(table, table.forms(tuple(table.eager), precisions, ("off",)), learner, device, warnings)
         reasons["execution"] = f"{asked.execution} cannot train this: " + next(iter(warnings[known:]), "it does not exist")
     elif asked.execution != AUTO:
         reasons.setdefault("execution", "asked for")
@@ -113,9 +113,9 @@ def _compiles(asked: str, table: Table, reasons: dict[str, str]) -> Sequence[str
     return ("off", "on")
 
 
-def _able(table: Table, forms: Sequence[Form], learner: Learner, warnings: list[str]) -> list[Form]:
+def _able(table: Table, forms: Sequence[Form], learner: Learner, device: str, warnings: list[str]) -> list[Form]:
     """Return those of *forms* that take *learner*; why others refuse is a warning where nothing else was asked for."""
-    refusals = {form: table.refusal(form, learner) for form in forms}
+    refusals = {form: table.refusal(form, learner, device) for form in forms}
     able = [form for form, refusal in refusals.items() if not refusal]
     if not able:
         warnings += dict.fromkeys(f"{form.execution}: {refusal}" for form, refusal in refusals.items())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState
-from contilab.engine.executions.contract import MakeExecution
+from contilab.engine.executions.contract import MakeExecution, Report
 from contilab.engine.schedule import BLOCK, Chunk
 from contilab.engine.setup import Setup, draws_of, initial_members, initial_memory
 
@@ -72,6 +72,10 @@ class Pace:
         self._step_seconds = seconds / chunk.count
         samples = len(self._setup.runs) * chunk.count * chunk.batch
         return Lap(chunk.count, samples, seconds, time.thread_time() - busy)
+
+    def report(self) -> Report:
+        """Return what there is to say of the steps since the last report."""
+        return self._execution.report()
 
     def _drawn(self, chunk: Chunk) -> Draw:
         if self._kept is None:

@@ -30,6 +30,7 @@ WORTH = 20  # a measurement may take one part in so many of the training it is f
 LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
 ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
 TURNS = 5  # of the two fastest
+GRAPH_LAPS = (BLOCK, BLOCK, BLOCK - 1, BLOCK - 1)  # after which there are graphs of all lengths
 LEAST_SHARE = 0.7  # that steps may have of a lap, whatever its beginning seems to take; chosen
 
 # What a step of one member takes at least, to tell a study from a trifle: Python and small kernels, and the arithmetic of a
@@ -115,6 +116,10 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         Pace(setup._replace(runs=setup.runs[:1]), table.maker(form), members[:1]).lap(1)  # vmap loads libraries for 2 s
         pace = Pace(setup, table.maker(form), members)
         pace.lap(1)
+        for steps in GRAPH_LAPS if form.execution in table.on_gpu else ():
+            pace.lap(steps)
+        if pace.report().fallback:
+            return None  # it went on as another form does
         is_alone = setup.device.type == "cpu" and torch.get_num_threads() == 1
         first = pace.lap(1)
         return _Tried(form, pace, [first], [first], is_alone)

@@ -25,7 +25,7 @@ from contilab.engine.executions.lines import Line, lines_of, references_of, targ
 from contilab.engine.executions.moving import mover
 from contilab.engine.executions.parted import Flat
 from contilab.engine.executions.passes import Gradients, gradients_of, logits_of
-from contilab.engine.step import Learned, Learner, Lesson
+from contilab.engine.step import Learned, Learner, Lesson, empty_bin
 from contilab.errors import UsageError
 from contilab.models.contract import Params
 from contilab.strategies.contract import Batch, cross_entropy, weighted_mean
@@ -183,3 +183,4 @@ def _store(stored: Tensor, slots: Tensor, logits: Tensor) -> None:
     members, size = stored.shape[:2]
     first = torch.arange(0, members * size, size, device=slots.device)
     stored.view(members * size, -1).index_copy_(0, (slots + first[:, None]).flatten(), logits.flatten(0, 1))
+    empty_bin(stored)

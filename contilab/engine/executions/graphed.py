@@ -1,19 +1,20 @@
-"""All steps of a chunk as one CUDA graph: its kernels are noted once, and launched with one call from then on.
+"""The steps of a chunk as CUDA graphs: their kernels are noted once, and launched with one call from then on.
 
-A GPU is through with a small step before Python has told it the next one; a graph tells it all steps at once. It holds for
-tensors at fixed addresses, so members and draws are copied into some that stay, and one graph is kept for each kind of chunk:
-its number of steps, its shapes, and whatever else decides what a step does.
+A GPU is through with a small step before Python has told it the next one; a graph tells it many at once. It holds for tensors
+at fixed addresses, so members and draws are copied into some that stay, and one graph is kept for each kind of piece: its
+steps, shapes, and whatever else decides what a step does. Chunks are trained in pieces of 64, 32, 16, ... steps, so kinds are few.
 
-The first chunk of a kind trains as usual, which loads libraries and makes what is made once. The second trains as usual too,
-and then by the graph from where it began: only if both come to the same numbers is the graph used. What cannot be noted (a
-strategy that asks the host, for one) trains as usual from then on, and the execution reports why.
+The first piece of a kind trains as usual, which loads libraries and makes what is made once. The second trains as usual too,
+and then by the graph from where it began: only if both come to the same numbers is the graph used. Where that fails, by a step
+that cannot be noted or for want of memory, training goes on as usual, and the execution reports why.
 
-Shapes: S steps of a chunk, E members.
+Shapes: S steps, E members.
 """
 
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,37 +28,41 @@ from contilab.engine.executions.vmap import vmap
 from contilab.engine.step import Learner, Lesson
 from contilab.errors import UsageError
 
-MOST_GRAPHS = 32  # of a group; chosen: a graph of 64 steps has some thousand kernels, and tiers that record have many kinds
+MOST_KINDS = 64  # that are known at a time; chosen: 7 lengths, the last batch of an epoch, the first stage and later ones
 CLOSE = 1e-3  # of a tensor's largest entry; chosen: kernels may add in another order, and rounding grows over 64 steps
 
-Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], None], Tensor]]
+Steps = Callable[[], Tensor]  # trains, and returns losses [S, E]
+Capture = Callable[[Steps], tuple[Callable[[], None], Tensor]]  # what does the same again, and its losses, once it was called
+Value = TypeVar("Value")
 
 
 def graphed(learner: Learner) -> Execution:
     """Return the execution by CUDA graphs; raises UsageError where there is no GPU of NVIDIA."""
     if not torch.cuda.is_available():
         raise UsageError("engine.execution", "graphed needs a GPU of NVIDIA", hint="leave engine.execution at auto")
-    return graphed_by(learner, on_cuda())
+    return graphed_by(learner, on_cuda)
 
 
-def graphed_by(learner: Learner, capture: Capture) -> Execution:
-    """Return the execution in which *capture* is given the steps of a chunk.
-
-    It returns what does the same again on the same tensors, and their losses, which it does not have to compute yet.
-    """
+def graphed_by(learner: Learner, make: Callable[[], Capture]) -> Execution:
+    """Return the execution whose graphs are captured by what *make* makes, anew whenever no graph is left."""
     inner = batched(learner) if learner.model.takes_members else vmap(learner)
-    chunks = _Chunks(inner, capture)
-    return Execution(chunks.gather, lambda ensemble: clone(inner.scatter(ensemble)), chunks.train, chunks.report)
+    pieces = _Pieces(inner, make)
+    return Execution(pieces.gather, lambda ensemble: clone(inner.scatter(ensemble)), pieces.train, pieces.report)
 
 
 def on_cuda() -> Capture:
     """Return what captures on the current GPU, all graphs in the same memory: no two of them run at once."""
-    pool = torch.cuda.graph_pool_handle()
+    pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's
 
-    def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            losses = function()
+    def capture(steps: Steps) -> tuple[Callable[[], None], Tensor]:
+        graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=stream):
+                losses = steps()
+        except Exception as error:  # noqa: BLE001  it is raised again, or what it hides
+            raise (error.__context__ or error) from None  # a capture that failed cannot be ended, which is not why it failed
+        finally:
+            torch.cuda.set_stream(before)  # and its stream is not left
         return graph.replay, losses
 
     return capture
@@ -69,41 +74,34 @@ class _Graph(NamedTuple):
     losses: Tensor  # [S, E], which it writes
 
 
-class _Chunks:
-    """Trains the chunks of a group; knows their graphs."""
+class _Pieces:
+    """Trains the chunks of a group piece by piece; knows the graphs of kinds of pieces."""
 
-    def __init__(self, inner: Execution, capture: Capture) -> None:
-        self._inner, self._capture = inner, capture
+    def __init__(self, inner: Execution, make: Callable[[], Capture]) -> None:
+        self._inner, self._make = inner, make
+        self._capture: Capture | None = None
         self._ensemble: Ensemble = None
         self._masks: Tensor | None = None
-        self._graphs: dict[Any, _Graph | None] = {}  # None: such a chunk was trained once
+        self._graphs: dict[Any, _Graph | None] = {}  # by kind, the latest last; None: such a piece was trained once
         self._seconds, self._reason = 0.0, ""
         self._is_given_up = False
 
     def gather(self, members: list[MemberState]) -> Ensemble:
         """Return *members* in the tensors of the last ensemble if they fit, since graphs hold for these."""
         gathered = self._inner.gather(members)
-        if self._ensemble is None or _kind(gathered) != _kind(self._ensemble):
-            self._ensemble, self._graphs = gathered, {}
+        if self._ensemble is None or _form(gathered) != _form(self._ensemble):
+            self._forget()
+            self._ensemble = gathered
         else:
             _copy(gathered, self._ensemble)
         return self._ensemble
 
     def train(self, ensemble: Ensemble, lesson: Lesson, draws: Draw) -> tuple[Ensemble, Tensor]:
-        """Train by the graph of such chunks if there is one."""
+        """Train by graphs as far as there are some."""
         if self._is_given_up:
             return self._inner.train(ensemble, lesson, draws)
         lesson = self._with_own_masks(lesson)
-        key = _key(ensemble, lesson, draws)
-        if graph := self._graphs.get(key):
-            _copy(draws, graph.draws)
-            graph.replay()
-            return ensemble, graph.losses.clone()
-        if key in self._graphs:
-            return self._noted(key, ensemble, lesson, draws)
-        if len(self._graphs) < MOST_GRAPHS:
-            self._graphs[key] = None
-        return self._inner.train(ensemble, lesson, draws)
+        return ensemble, torch.cat([self._trained(ensemble, lesson, piece) for piece in _pieces(draws)])
 
     def report(self) -> Report:
         """Return the seconds that graphs took since the last report, and why they were given up."""
@@ -111,30 +109,34 @@ class _Chunks:
         self._seconds, self._reason = 0.0, ""
         return found
 
-    def _with_own_masks(self, lesson: Lesson) -> Lesson:
-        """Return *lesson* with its masks in a tensor that stays: each stage makes some of its own."""
-        if self._masks is None or self._masks.shape != lesson.masks.shape:
-            self._masks = torch.empty_like(lesson.masks)
-        return lesson._replace(masks=self._masks.copy_(lesson.masks))
+    def _trained(self, ensemble: Ensemble, lesson: Lesson, draws: Draw) -> Tensor:
+        key = _key(ensemble, lesson, draws)
+        is_known, graph = key in self._graphs, self._graphs.pop(key, None)
+        if not self._is_given_up:
+            self._graphs[key] = graph
+        if len(self._graphs) > MOST_KINDS:
+            del self._graphs[next(iter(self._graphs))]
+        if graph is not None:
+            _copy(draws, graph.draws)
+            graph.replay()
+            return graph.losses.clone()
+        before = self._tried(partial(clone, ensemble)) if is_known else None
+        _, losses = self._inner.train(ensemble, lesson, draws)
+        if before is not None:
+            self._tried(lambda: self._note(key, (before, losses), ensemble, lesson, draws))
+        return losses
 
-    def _noted(self, key: Any, ensemble: Ensemble, lesson: Lesson, draws: Draw) -> tuple[Ensemble, Tensor]:
-        """Train as usual, note a graph of it, and keep that if it comes to the same numbers."""
-        before = clone(ensemble)
-        after, losses = self._inner.train(ensemble, lesson, draws)
-        begin, expected = time.perf_counter(), clone(after)
+    def _note(self, key: Any, trained: tuple[Ensemble, Tensor], ensemble: Ensemble, lesson: Lesson, draws: Draw) -> None:
+        """Keep a graph of the steps that *trained* an ensemble to what *ensemble* is, with losses, if it comes to the same."""
+        (before, losses), expected = trained, clone(ensemble)
         try:
             graph = self._graph(ensemble, lesson, draws)
             _copy(before, ensemble)
             graph.replay()
-            _compare((ensemble, graph.losses), (expected, losses))
+            _compare((ensemble, graph.losses.mT), (expected, losses.mT))
             self._graphs[key] = graph
-        except (MemoryError, torch.OutOfMemoryError):
-            raise
-        except Exception as error:  # noqa: BLE001  steps that cannot be noted fail by errors of any kind
-            self._is_given_up, self._reason, self._graphs = True, f"{type(error).__name__}: {error}".split("\n")[0][:300], {}
-        _copy(expected, ensemble)
-        self._seconds += time.perf_counter() - begin
-        return ensemble, losses
+        finally:
+            _copy(expected, ensemble)
 
     def _graph(self, ensemble: Ensemble, lesson: Lesson, draws: Draw) -> _Graph:
         own = clone(draws)
@@ -145,20 +147,54 @@ class _Chunks:
                 raise RuntimeError("members move to other tensors, which a graph cannot follow")
             return losses
 
+        self._capture = self._capture or self._make()
         replay, losses = self._capture(steps)
         return _Graph(replay, own, losses)
 
+    def _tried(self, work: Callable[[], Value]) -> Value | None:
+        """Return what *work* returns; if it fails, by whatever error, graphs are given up."""
+        begin = time.perf_counter()
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001  steps that cannot be noted fail by errors of any kind; too little memory is one
+            self._is_given_up, self._reason = True, f"{type(error).__name__}: {error}".split("\n")[0][:300]
+            self._forget()
+            return None
+        finally:
+            self._seconds += time.perf_counter() - begin
+
+    def _forget(self) -> None:
+        self._graphs, self._capture = {}, None
+
+    def _with_own_masks(self, lesson: Lesson) -> Lesson:
+        """Return *lesson* with its masks in a tensor that stays: each stage makes some of its own."""
+        if self._masks is None or self._masks.shape != lesson.masks.shape:
+            self._masks = torch.empty_like(lesson.masks)
+        return lesson._replace(masks=self._masks.copy_(lesson.masks))
+
+
+def _pieces(draws: Draw) -> Iterator[Draw]:
+    """Yield *draws* in as few pieces as there are, whose numbers of steps are powers of two.
+
+    Contiguous: as draws come, their strides depend on the number of steps of the whole chunk.
+    """
+    steps, first = len(draws.current), 0
+    while first < steps:
+        last = first + 2 ** ((steps - first).bit_length() - 1)
+        yield pytree.tree_map(lambda leaf, first=first, last=last: leaf[first:last].contiguous(), draws)
+        first = last
+
 
 def _key(ensemble: Ensemble, lesson: Lesson, draws: Draw) -> Any:
-    """Return all that decides what the steps of a chunk do to which tensors, but the numbers in these.
+    """Return all that decides what the steps of a piece do to which tensors, but the numbers in these.
 
     To a step all stages after the first are alike.
     """
     pool = lesson._replace(stage=0)
-    return min(lesson.stage, 1), _kind(draws), _places(ensemble), _kind(pool), _places(pool)
+    return min(lesson.stage, 1), _form(draws), _places(ensemble), _form(pool), _places(pool)
 
 
-def _kind(tree: Any) -> Any:
+def _form(tree: Any) -> Any:
     leaves, form = pytree.tree_flatten(tree)
     return form, tuple((leaf.shape, leaf.stride(), leaf.dtype, leaf.device) for leaf in leaves if isinstance(leaf, Tensor))
 
@@ -174,14 +210,14 @@ def _copy(source: Any, target: Any) -> None:
 
 
 def _compare(found: Any, expected: Any) -> None:
-    """Raise RuntimeError unless both trees hold the same numbers but for rounding; members that diverged may hold anything."""
+    """Raise RuntimeError unless both trees, of tensors [E, ...], hold the same numbers but for rounding."""
     if not all(map(_is_close, pytree.tree_leaves(found), pytree.tree_leaves(expected))):
         raise RuntimeError("a graph came to other numbers than the steps that it is made of")
 
 
-def _is_close(one: Tensor, other: Tensor) -> bool:
-    if not one.is_floating_point():
-        return torch.equal(one, other)
-    finite = other.isfinite()
-    gap = (one - other)[finite].abs()
-    return not gap.numel() or bool(gap.max() <= CLOSE * other[finite].abs().max())
+def _is_close(found: Tensor, expected: Tensor) -> bool:
+    """Tell whether they are, member by member; one that diverged may hold anything."""
+    if not (expected.is_floating_point() and expected.numel()):
+        return torch.equal(found, expected)
+    gap, size = (values.abs().reshape(len(values), -1).amax(1) for values in (found - expected, expected))
+    return bool(((gap <= CLOSE * size) | ~size.isfinite()).all())
