@@ -2,7 +2,8 @@
 
 A GPU is through with a small step before Python has told it the next one; a graph tells it many at once. It holds for tensors
 at fixed addresses, so members and draws are copied into some that stay, and one graph is kept for each kind of piece: its
-steps, shapes, and whatever else decides what a step does. Chunks are trained in pieces of 64, 32, 16, ... steps, so kinds are few.
+steps, shapes, and whatever else decides what a step does. Chunks are trained in pieces of 64, 32, 16, ... steps, so that there
+are few kinds.
 
 The first piece of a kind trains as usual, which loads libraries and makes what is made once. The second trains as usual too,
 and then by the graph from where it began: only if both come to the same numbers is the graph used. Where that fails, by a step
