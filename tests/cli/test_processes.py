@@ -109,7 +109,8 @@ class TestSignals:
     def test_during_import(self, number):
         """A signal while the program is still loading ends it with that signal's exit code, and without a traceback."""
         loading = f"""
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from contilab.cli.main import main
 class Loading:
     def find_spec(self, name, path, target=None):

@@ -44,7 +44,7 @@ def test_inputs_stay_small(make, stored):
     assert np.array_equal(setup.stream.train_inputs.numpy(), stored[0].train_inputs.numpy())
 
 
-@pytest.mark.parametrize("way", TABLE.eager)
+@pytest.mark.parametrize("way", TABLE.offered_on("cpu"))
 def test_bf16(make, stored, way):
     """Stored bytes are trained on in bf16 as the numbers that they stand for are: weights agree bit by bit, and are fp32."""
     weights = []
