@@ -52,7 +52,7 @@ class Table(NamedTuple):
     def refusal(self, form: Form, learner: Learner, device: str) -> str:
         """Return why *form* cannot train *learner* on *device*, in one line; nothing if it can."""
         if form.execution not in self.offered_on(device):
-            return f"{form.execution} needs a GPU"
+            return "it needs a GPU"
         try:
             self.maker(form)(learner)
         except Exception as error:  # noqa: BLE001  an execution may refuse by any error; another one trains then
