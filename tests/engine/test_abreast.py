@@ -10,6 +10,7 @@ import torch
 from contilab.engine.choice.form import Form
 from contilab.engine.environment import TABLE
 from contilab.engine.executions import abreast as module
+from contilab.engine.executions import rounding
 from contilab.engine.executions.abreast import abreast
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.contract import Execution
@@ -131,18 +132,25 @@ class TestThreads:
         assert torch.get_num_threads() == threads
 
     @pytest.mark.parametrize(("threads", "members", "changes"), [(1, 4, {}), (2, 1, {}), (2, 4, {"rounds": True})])
-    def test_one_part_stays_with_who_calls(self, group, threads, members, changes):
-        """So it is with one thread, one member, and where products are rounded, which is a state of the process."""
+    def test_one_part_stays_with_who_calls(self, group, monkeypatch, threads, members, changes):
+        """So it is with one thread, one member, and where the library rounds products, which is a state of the process."""
+        monkeypatch.setattr(rounding, "is_offered", lambda: True)
         torch.set_num_threads(threads)
         workshop = Workshop()
         workshop.trained(group(members, **changes))
 
         assert workshop.seen == {0: (threading.get_ident(), threads, members)}
 
-    def test_what_rounds_in_each_thread_for_itself_is_parted(self, group):
-        """Autocast is a state of a thread, so the loop trains in parts in bf16 too."""
+    @pytest.mark.parametrize(
+        ("is_offered", "changes", "options"),
+        [(True, {}, {"in_bf16": True}), (False, {}, {}), (True, {"chain": ()}, {})],
+        ids=["the loop", "tensors in bf16", "no chain"],
+    )
+    def test_what_rounds_in_each_thread_for_itself_is_parted(self, group, monkeypatch, is_offered, changes, options):
+        """Autocast is a state of a thread, and tensors are none at all, so training is parted in bf16 too."""
+        monkeypatch.setattr(rounding, "is_offered", lambda: is_offered)
         workshop = Workshop()
-        workshop.trained(group(4, rounds=True), in_bf16=True)
+        workshop.trained(group(4, rounds=True, **changes), **options)
 
         assert workshop.built == 2
 

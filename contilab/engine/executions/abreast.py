@@ -24,6 +24,7 @@ from contilab.engine.draws import Draw
 from contilab.engine.ensemble import MemberState, tree_bytes
 from contilab.engine.executions.blocks import draws_of_blocks, evenly
 from contilab.engine.executions.contract import Ensemble, Execution, MakeExecution
+from contilab.engine.executions.rounding import is_rounded
 from contilab.engine.step import Learner, Lesson
 
 LEAST_BYTES = 2**20  # of a member's parameters; chosen by the numbers above
@@ -43,16 +44,16 @@ class _Part(NamedTuple):
 def abreast(make: MakeExecution, *, in_bf16: bool = False) -> MakeExecution:
     """Return what builds an execution that trains as many equal parts at once as there are threads, each by what *make* builds.
 
-    In fewer parts with more threads each, or in one, where members do not divide evenly. On a processor only, and in bf16 where
-    each thread has that for itself, as autocast is; rounded products are a state of the whole process (`rounding`). *make*'s
-    have nothing to report.
+    In fewer parts with more threads each, or in one, where members do not divide evenly. On a processor only. Chains whose
+    products the library rounds stay in one part, since that is a state of the whole process (`rounding`), unless what *make*
+    builds has autocast *in_bf16*, which each thread has for itself. *make*'s have nothing to report.
     """
 
     def made(learner: Learner) -> Execution:
         executions = [make(learner)]  # one for each part: what one holds is not for two threads
 
         def gather(members: list[MemberState]) -> list[_Part]:
-            count = 1 if learner.model.rounds and not in_bf16 else _parts(members)
+            count = 1 if is_rounded(learner.model) and not in_bf16 else _parts(members)
             executions.extend(make(learner) for _ in range(count - len(executions)))
             with _shared_by(count):  # blocks are as large as the threads that a part has
                 return [

@@ -20,11 +20,11 @@ from contilab.engine.executions.blocks import draws_of_blocks, in_blocks
 from contilab.engine.executions.contract import Execution
 from contilab.engine.executions.folding import Folding, folding_of
 from contilab.engine.executions.head import Changing, Dress, Head, Judges
-from contilab.engine.executions.layered import Layered, takes
+from contilab.engine.executions.layered import takes
 from contilab.engine.executions.lines import Line, lines_of, references_of, targets_of
 from contilab.engine.executions.moving import mover
 from contilab.engine.executions.parted import Flat
-from contilab.engine.executions.passes import Gradients, gradients_of, logits_of
+from contilab.engine.executions.passes import Gradients, by_hand, gradients_of, logits_of
 from contilab.engine.step import Learned, Learner, Lesson, empty_bin
 from contilab.errors import UsageError
 from contilab.models.contract import Params
@@ -88,7 +88,7 @@ class _Steps:
     def by_folding(self, folding: Folding) -> Tensor:
         """Return the losses [S, E] of steps whose gradients are part of the update."""
         members = self._members
-        layered = Layered(self._learner.model, members.params, len(self._lines[0].samples) // len(members.stored))
+        layered = by_hand(self._learner.model, members.params, len(self._lines[0].samples) // len(members.stored))
         for step, line in enumerate(self._lines):
             x = self._gathered(line.samples, line.views)
             logits = layered.forward(x)

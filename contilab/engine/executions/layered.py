@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from contilab.engine.executions.folding import Folding, Target
-from contilab.engine.executions.rounding import Rounded, is_offered
+from contilab.engine.executions.rounding import Rounded, is_rounded
 from contilab.models.contract import Model, Params
 
 SMALL = 24  # chosen by the step of eight MLPs 2x400 at batch 10, 16, 20, 24, 32; see above
@@ -45,20 +45,22 @@ class _Layer(NamedTuple):
 
 def takes(model: Model, params: Params) -> bool:
     """Tell whether *model* with *params* is such a chain, and its products can be as it wants them."""
-    return bool(model.chain) and (not model.rounds or (next(iter(params.values())).device.type == "cpu" and is_offered()))
+    return bool(model.chain) and (not model.rounds or next(iter(params.values())).device.type == "cpu")
 
 
 class Layered:
     """The passes of a batch of B samples of each member of *model*, a chain of layers with the parameters *params*.
 
-    Follows *params* as they are written. Holds the activations of its last forward pass.
+    Follows *params* as they are written. Holds the activations of its last forward pass. *small*: how many samples are many.
     """
 
+    small: float = SMALL
+
     def __init__(self, model: Model, params: Params, batch: int) -> None:
-        self._is_small = batch < SMALL
+        self._is_small = batch < self.small
         self._axis = 1 if self._is_small else 2  # of the samples
         self._layers: list[_Layer] = []
-        self._products: AbstractContextManager[None] = Rounded() if model.rounds else nullcontext()
+        self._products: AbstractContextManager[None] = Rounded() if is_rounded(model) else nullcontext()
         self._normalise = model.normalise
         self._normalised: Tensor | None = None  # memory for inputs; asked for anew in each step it would cost 0.1 ms
         inputs = below = params[f"{model.chain[0]}.weight"].new_empty(0, 0, 0)
@@ -76,11 +78,9 @@ class Layered:
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits [E, B, C] of x [E, B, *shape]."""
         self._x = self._given(x)
-        first, *others = self._layers
         with self._products:
-            self._product(first.weight, first.transposed, self._turned(self._x), first.outputs).add_(first.bias)
-            for layer in others:
-                self._product(layer.weight, layer.transposed, layer.inputs.relu_(), layer.outputs).add_(layer.bias)
+            for place, layer in enumerate(self._layers):
+                self._up(place, layer.inputs.relu_() if place else self._turned(self._x)).add_(layer.bias)
         return self._turned(self._layers[-1].outputs)
 
     def gradients(self, d: Tensor, into: Params) -> None:
@@ -90,7 +90,7 @@ class Layered:
             for place in reversed(range(len(self._layers))):
                 weight, bias = self._layers[place].names
                 torch.sum(delta, self._axis, out=into[bias])  # first, while delta is in the cache
-                torch.bmm(delta.mT if self._is_small else delta, self._samples(place), out=into[weight])
+                self._write(place, delta, into[weight])
                 delta = self._passed(place, delta)
 
     def descend(self, d: Tensor, folding: Folding) -> None:
@@ -101,7 +101,9 @@ class Layered:
                 weight, bias = (folding.targets[name] for name in self._layers[place].names)
                 below = self._passed(place, delta)  # by the weights as they were
                 _move_bias(bias, delta.sum(self._axis))  # first, while delta is in the cache: 5 µs instead of 30
-                _move_weight(weight, delta.mT if self._is_small else delta, self._samples(place))
+                beta = weight.prepare()
+                self._add(place, delta, weight.into, beta)
+                weight.finish()
                 delta = below
 
     def _given(self, x: Tensor) -> Tensor:
@@ -116,9 +118,27 @@ class Layered:
         """Return [E, B, O] as activations lie here, or the other way round."""
         return values if self._is_small else values.mT
 
-    def _product(self, weight: Tensor, transposed: Tensor, values: Tensor, out: Tensor) -> Tensor:
-        """Return what *weight* [E, O, I] makes of *values*, in *out*."""
-        return torch.bmm(values, transposed, out=out) if self._is_small else torch.bmm(weight, values, out=out)
+    def _up(self, place: int, values: Tensor) -> Tensor:
+        """Return what the weights of a layer make of its inputs *values*, in its outputs."""
+        layer = self._layers[place]
+        if self._is_small:
+            return torch.bmm(values, layer.transposed, out=layer.outputs)
+        return torch.bmm(layer.weight, values, out=layer.outputs)
+
+    def _down(self, place: int, delta: Tensor) -> Tensor:
+        """Return what they make of the gradients *delta* of its outputs."""
+        layer = self._layers[place]
+        if self._is_small:
+            return torch.bmm(delta, layer.weight, out=layer.below)
+        return torch.bmm(layer.transposed, delta, out=layer.below)
+
+    def _write(self, place: int, delta: Tensor, into: Tensor) -> None:
+        """Write the gradient of the weights of a layer *into* a tensor."""
+        torch.bmm(delta.mT if self._is_small else delta, self._samples(place), out=into)
+
+    def _add(self, place: int, delta: Tensor, into: Tensor, beta: float) -> None:
+        """Add it to *beta* times a tensor."""
+        into.baddbmm_(delta.mT if self._is_small else delta, self._samples(place), beta=beta)
 
     def _samples(self, place: int) -> Tensor:
         """Return the inputs of a layer, [E, B, I]."""
@@ -129,15 +149,9 @@ class Layered:
         if place == 0:
             return delta
         layer = self._layers[place]
-        self._product(layer.transposed, layer.weight, delta, layer.below)
+        self._down(place, delta)
         _relu_backward(layer.below, layer.inputs, 0, grad_input=layer.below)
         return layer.below
-
-
-def _move_weight(target: Target, delta: Tensor, inputs: Tensor) -> None:
-    beta = target.prepare()
-    target.into.baddbmm_(delta, inputs, beta=beta)
-    target.finish()
 
 
 def _move_bias(target: Target, gradient: Tensor) -> None:

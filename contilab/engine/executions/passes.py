@@ -7,11 +7,18 @@ import torch
 from torch import Tensor
 
 from contilab.engine.executions.layered import Layered, takes
+from contilab.engine.executions.mixed import Mixed
+from contilab.engine.executions.rounding import is_rounded
 from contilab.engine.step import owned
 from contilab.models.contract import Model, Params
 
 JudgeOne = Callable[[Tensor], Tensor]  # logits [E, B, C] -> their gradients
 Gradients = Callable[[Params, Tensor, JudgeOne], Params]  # (params, x [E, B, *shape], judge) -> those of all parameters
+
+
+def by_hand(model: Model, params: Params, batch: int) -> Layered:
+    """Return the passes of a batch of so many samples through *model*, a chain of linear layers, in its arithmetic."""
+    return (Mixed if model.rounds and not is_rounded(model) else Layered)(model, params, batch)
 
 
 def gradients_of(model: Model, params: Params) -> Gradients:
@@ -45,7 +52,7 @@ def _by_hand(model: Model, params: Params) -> Gradients:
 
 def _by_batch(model: Model, params: Params) -> Callable[[int], Layered]:
     """Return what holds the passes of each number of samples, made when it first comes."""
-    return cache(lambda batch: Layered(model, params, batch))
+    return cache(lambda batch: by_hand(model, params, batch))
 
 
 def _by_autograd(model: Model) -> Gradients:

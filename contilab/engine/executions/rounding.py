@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from contilab.models.contract import Model
+
 SIDE = 128  # of the matrices that are tried; chosen: the library leaves small ones alone
 
 
@@ -36,6 +38,11 @@ def is_offered() -> bool:
     values = torch.full((SIDE, SIDE), 1 + 2**-10, dtype=torch.float32)  # bf16 has 1 and 1 + 2^-7, and nothing between
     with Rounded():
         return bool((values @ values == SIDE).all())
+
+
+def is_rounded(model: Model) -> bool:
+    """Tell whether products of *model* are made so; otherwise, in bf16, of tensors in bf16."""
+    return model.rounds and bool(model.chain) and is_offered()
 
 
 def _products() -> Any:
