@@ -41,14 +41,14 @@ class Model(NamedTuple):
     """A model for inputs of one shape and a head of C rows; built by `ENTRY.make(settings, input_shape, rows)`.
 
     table: every parameter's shape and initial distribution, in a fixed order; the engine draws each member's from its own seed.
-    forward(params, buffers, x) with x [B, *input_shape] float32. flops: of one sample's forward pass, 2 per multiply-add.
-    is_convolutional: one member alone gains from channels_last; see `layout`. takes_members: forward takes E members as well,
-    every parameter [E, ...] and x [E, B, *input_shape], and gives each what it gets alone, [E, B, F] and [E, B, C]. chain: of a
-    model that is nothing but linear layers with ReLU between them, on flattened inputs, their names in order; the parameters of
-    a layer are NAME.weight [O, I] and NAME.bias [O]. Others have none. rounds: who computes a chain without forward is to
-    multiply in bf16; forward does so by itself. normalise(x, into=None): of a model that takes
-    inputs as they are stored, what its forward does to them first, in new memory or *into* a tensor; for who computes a chain
-    without forward.
+    forward(params, buffers, x) with x [B, *input_shape] float32; several threads may call it at once. flops: of one
+    sample's forward pass, 2 per multiply-add. is_convolutional: one member alone gains from channels_last; see `layout`.
+    takes_members: forward takes E members as well, every parameter [E, ...] and x [E, B, *input_shape], and gives each what
+    it gets alone, [E, B, F] and [E, B, C]. chain: of a model that is nothing but linear layers with ReLU between them, on
+    flattened inputs, their names in order; the parameters of a layer are NAME.weight [O, I] and NAME.bias [O]. Others have
+    none. rounds: who computes a chain without forward is to multiply in bf16; forward does so by itself. normalise(x,
+    into=None): of a model that takes inputs as they are stored, what its forward does to them first, in new memory or
+    *into* a tensor; for who computes a chain without forward.
 
     buffers: of a model whose norms take means over batches, the first values of what it collects of them. Its forward
     normalises with the buffers that it gets, as in exams, and depends on no other sample then. In training it gets none of

@@ -6,7 +6,9 @@ as in `layers.group_norm`). A module with other parameters, with running statist
 (dropout) is refused: a member's numbers must depend on its seed and its samples only.
 """
 
+import copy
 import math
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -30,15 +32,18 @@ def from_module(module: nn.Module, input_shape: tuple[int, ...], rows: int) -> M
     """
     table = dict(_first(module))
     scales = {name for name, item in table.items() if item.bound == 0 and name.endswith("weight")}
-    heads = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
-    if not heads:
+    if not any(isinstance(layer, nn.Linear) for layer in module.modules()):
         raise _refused(module, "has no linear layer, so no head")
+    try:
+        mine = _Own(module)
+    except Exception as error:  # somebody's own code may raise anything
+        raise _refused(module, f"cannot be copied, and each thread that trains needs its own: {error}") from error
 
     def forward(params: Params, _buffers: Params, x: Tensor) -> Forward:
         entered: list[Tensor] = []
-        handle = heads[-1].register_forward_pre_hook(lambda _layer, inputs: entered.append(inputs[0]))
+        handle = mine.head.register_forward_pre_hook(lambda _layer, inputs: entered.append(inputs[0]))
         try:
-            logits = functional_call(module, {name: 1 + p if name in scales else p for name, p in params.items()}, (x,))
+            logits = functional_call(mine.module, {name: 1 + p if name in scales else p for name, p in params.items()}, (x,))
         finally:
             handle.remove()
         return Forward(features=entered[-1], logits=logits)
@@ -46,6 +51,14 @@ def from_module(module: nn.Module, input_shape: tuple[int, ...], rows: int) -> M
     flops = _probed(module, Model(table, forward, 0), input_shape, rows)
     is_convolutional = any(isinstance(layer, nn.Conv2d) for layer in module.modules())
     return Model(table, forward, flops, is_convolutional=is_convolutional)
+
+
+class _Own(threading.local):
+    """A copy of a module for each thread that calls it, and its head: a call puts a member's parameters into the module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = copy.deepcopy(module)
+        self.head = [layer for layer in self.module.modules() if isinstance(layer, nn.Linear)][-1]
 
 
 def _first(module: nn.Module) -> Iterator[tuple[str, Uniform]]:

@@ -1,5 +1,8 @@
 """Torch modules as models: the same numbers, first weights by the kind of layer, and refusals of what no member could own."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -26,6 +29,26 @@ class Pair(nn.Linear):
         return super().forward(x.flatten(1)), x
 
 
+class Meeting(nn.Module):
+    """A layer in which threads wait for each other, once there is somebody to wait for."""
+
+    barrier: threading.Barrier | None = None
+
+    def forward(self, x):
+        """Return *x*."""
+        if self.barrier:
+            self.barrier.wait(10)
+        return x
+
+
+class Unique(nn.Linear):
+    """A module that cannot be copied."""
+
+    def __init__(self):
+        super().__init__(192, ROWS)
+        self.lock = threading.Lock()
+
+
 class Scaled(nn.Linear):
     """A module with a parameter of its own."""
 
@@ -47,6 +70,22 @@ class TestModule:
 
         torch.testing.assert_close(found.logits, module(x), rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(found.features, module[:-1](x), rtol=1e-6, atol=1e-6)
+
+    def test_threads_do_not_see_each_others_parameters(self, monkeypatch):
+        """Two threads within the same forward pass, each with its own parameters, get what each gets alone."""
+        model = from_module(
+            nn.Sequential(nn.Flatten(), Meeting(), nn.Linear(192, 6), Meeting(), nn.Linear(6, ROWS)), SHAPE, ROWS
+        )
+        members = [initial_params(model, seed, device=torch.device("cpu"), dtype=torch.float32) for seed in range(2)]
+        x = torch.randn(4, *SHAPE, generator=torch.Generator().manual_seed(0))
+        alone = [model.forward(params, {}, x) for params in members]
+        monkeypatch.setattr(Meeting, "barrier", threading.Barrier(2))
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda params: model.forward(params, {}, x), members))
+
+        for one, other in zip(found, alone, strict=True):
+            assert torch.equal(one.logits, other.logits)
+            assert torch.equal(one.features, other.features)
 
     def test_starts_by_the_kind_of_layer(self):
         """Linear layers and convolutions within ±1/sqrt(inputs of one output), norms as the identity; operations by count."""
@@ -80,11 +119,15 @@ class TestModule:
             (Scaled(), "parameters in norm, a ParameterList, whose start"),
             (nn.Sequential(nn.Conv2d(3, ROWS, 8), nn.Flatten()), "has no linear layer"),
             (nn.Sequential(nn.Flatten(), nn.Linear(192, ROWS + 1)), r"turns 2 inputs into \[2, 6\], not into logits \[2, 5\]"),
+            (
+                nn.Sequential(nn.Flatten(), Unique()),
+                "cannot be copied, and each thread that trains needs its own: cannot pickle",
+            ),
             (Pair(192, ROWS), "into tuple, not into logits"),
         ],
     )
     def test_what_is_refused(self, module, problem):
-        """Running statistics, random numbers, unknown starts, no head and wrong outputs: one sentence each."""
+        """Running statistics, random numbers, unknown starts, no head, no copy and wrong outputs: one sentence each."""
         with pytest.raises(InputError, match=problem):
             from_module(module, SHAPE, ROWS)
 
