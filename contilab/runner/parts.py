@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from contilab.engine.executions.blocks import evenly
 from contilab.engine.room import Crowded
 from contilab.hardware.process import give_back_freed_memory
 from contilab.spec.run import Run
@@ -53,14 +54,14 @@ def in_parts(
     if most is not None and len(runs) > most:
         split = Split(-(-len(runs) // most), "memory_split", {"reason": "a worker that trained more was killed for its memory"})
         tell(runs, split)
-        waiting = [(part, split) for part in _cut(runs, split.parts)]
+        waiting = [(part, split) for part in evenly(list(runs), split.parts)]
     while waiting:
         part, cause = waiting.pop(0)
         found = _tried(part, train, is_last=not waiting)
         if isinstance(found, Split):
             tell(part, found)
             _free()
-            waiting[:0] = [(smaller, found) for smaller in _cut(part, found.parts)]
+            waiting[:0] = [(smaller, found) for smaller in evenly(list(part), found.parts)]
         else:
             yield part, cause, found[0]
 
@@ -74,13 +75,6 @@ def _tried(part: Sequence[Run], train: Callable[[Sequence[Run], bool], T], *, is
         if len(part) == 1 or not is_out_of_memory(error):
             raise
     return Split(2, "out_of_memory", {"reason": f"memory did not suffice for {len(part)} runs together"})
-
-
-def _cut(part: Sequence[Run], parts: int) -> list[Sequence[Run]]:
-    """Return *part* in so many *parts*, larger ones first; their sizes differ by one at most."""
-    least, larger = divmod(len(part), parts)
-    ends = [(place + 1) * least + min(place + 1, larger) for place in range(parts)]
-    return [part[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
 def _free() -> None:
