@@ -1,9 +1,10 @@
 """A data set of one's own as arrays in one .npz or .safetensors file.
 
 Four arrays: `train_inputs`, `train_labels`, `test_inputs`, `test_labels` (Keras' names `x_train`, `y_train`, ... are understood
-too). Inputs are uint8 pictures [N, C, H, W] (a last axis of 1 or 3 values is taken for the channels and moved) or floats of any
-shape, which are kept as float32. Labels are integers 0, 1, ..., each used in training. An .npz file is read without numpy's
-loader: a header cannot ask for more memory than the file has bytes for, and pickled objects are refused.
+too). Inputs are uint8 pictures [N, C, H, W] (a last axis of 1 or 3 values is taken for the channels and moved), gray ones also
+[N, H, W], or floats of any shape, which are kept as float32. Labels are integers 0, 1, ..., each used in training. An .npz
+file is read without numpy's loader: a header cannot ask for more memory than the file has bytes for, and pickled objects are
+refused.
 """
 
 import io

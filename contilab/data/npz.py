@@ -1,6 +1,7 @@
 """Data of one's own, imported from arrays or pictures, as a stream of tasks by class.
 
-8-bit inputs are normalised per channel by the training part of the first task; floats are taken as they are.
+8-bit inputs are normalised per channel by the training part of the first task; floats are taken as they are. Bytes of three
+axes [N, H, W] are gray pictures, of one channel.
 """
 
 from contilab.data.contract import Source

@@ -63,3 +63,11 @@ class TestConstants:
         found = of_samples(torch.tensor([[1, 7], [3, 7]], dtype=torch.uint8), torch.tensor([0, 1]))
 
         assert found == Normalisation((2.0, 7.0), (1.0, 1.0))
+
+    def test_bytes_of_three_axes_are_gray_pictures(self) -> None:
+        """Inputs [N, H, W] have one mean and deviation, those of the same pictures with an axis for their one channel."""
+        pictures = torch.randint(0, 256, (40, 3, 5), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+        chosen = torch.arange(0, 40, 2)
+
+        assert of_samples(pictures, chosen) == of_samples(pictures[:, None], chosen)
+        assert len(of_samples(pictures, chosen).shift) == 1
