@@ -93,15 +93,24 @@ class TestNumbers:
 
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     def test_the_loop_in_parts_has_the_bits_of_one_thread(self, make, precision):
-        """Each part has one thread, so with two of them a member has the bits that it has with one."""
+        """Where there are as many parts as threads each has one, so a member has the bits that it has with one in all."""
         setup = make.setup([make.run(seed, train=Train(steps=5, batch=16)) for seed in range(2)])
-        bits = []
+        forward, seen, bits = setup.learner.model.forward, set(), []
+
+        def watched(*arguments):
+            if threading.current_thread().name.startswith("abreast"):
+                seen.add(torch.get_num_threads())
+            return forward(*arguments)
+
+        learner = setup.learner._replace(model=setup.learner.model._replace(forward=watched))
         for threads in (1, 2):
+            assert not seen
             torch.set_num_threads(threads)
-            found = train_group(setup, TABLE.maker(Form("loop", precision)), silent())
+            found = train_group(setup._replace(learner=learner), TABLE.maker(Form("loop", precision)), silent())
             bits.append([{name: value.tobytes() for name, value in one.parameters.items()} for one in found])
 
         assert bits[0] == bits[1]
+        assert seen == {1}
 
     def test_losses_and_members_keep_their_order(self, group):
         """Whichever part ends first, the numbers of a member stand in its place."""
