@@ -6,18 +6,19 @@ depends on time, host or chance, so planning twice writes nothing, and two plann
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from contilab.hardware.fingerprint import this_machine
 from contilab.hardware.profile import Profiles, user_folder
 from contilab.manifest.menu import Menu
-from contilab.plan.estimate import Estimate, estimate
+from contilab.plan.estimate import Costs, Estimate, estimate
 from contilab.plan.expand import Expanded
 from contilab.plan.grouping import groups
 from contilab.plan.speed import Answers
 from contilab.plan.study import study
-from contilab.spec.study import Study
+from contilab.spec.study import Cell, Study
 from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
 
@@ -70,13 +71,15 @@ def enqueue(
     expanded, menu = study(text, values, place=place, menu=menu)
     store = _opened(root) if is_dry_run else create_store(root, ttl_s)
     known = _known(store, expanded)
+    costs = Costs(expanded.sources, menu)
     grouped = {rid for group in known.groups for rid in group}
     new_groups = groups(expanded.cells, expanded.runs, known.taken | grouped, menu)
     number = 0
     if store and not is_dry_run:
         store.add_runs(expanded.runs.values())  # those that are there are compared, so that a damaged one is found now
         store.add_groups(new_groups)
-        number = store.add_study(Study(name=expanded.name, manifest=text, values=tuple(values), cells=expanded.cells))
+        cells = tuple(_with_cost(cell, expanded, costs) for cell in expanded.cells)
+        number = store.add_study(Study(name=expanded.name, manifest=text, values=tuple(values), cells=cells))
     return Planned(
         name=expanded.name,
         cells=len(expanded.cells),
@@ -86,13 +89,19 @@ def enqueue(
         new_groups=len(new_groups),
         number=number,
         data=tuple(dict.fromkeys(source.data.name for source in expanded.sources.values())),
-        estimate=_estimate(expanded, known, new_groups, menu, _answers(root)),
+        estimate=_estimate(expanded, known, new_groups, costs, _answers(root)),
         left_out=expanded.left_out,
     )
 
 
 def _opened(root: Path) -> Store | None:
     return open_store(root) if Layout(root).format.exists() else None
+
+
+def _with_cost(cell: Cell, expanded: Expanded, costs: Costs) -> Cell:
+    """Return *cell* with what training one of its runs takes, by which runners tell the long groups."""
+    run = expanded.runs[next(iter(cell.runs.values()))]
+    return replace(cell, flops=costs.of(run).flops)
 
 
 def _known(store: Store | None, expanded: Expanded) -> _Known:
@@ -113,7 +122,7 @@ def _answers(root: Path) -> Answers:
 
 
 def _estimate(
-    expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str, ...]], menu: Menu, answers: Answers
+    expanded: Expanded, known: _Known, new_groups: Sequence[tuple[str, ...]], costs: Costs, answers: Answers
 ) -> Estimate:
     sizes: dict[str, int] = {}
     for group in (*known.groups, *new_groups):
@@ -125,4 +134,4 @@ def _estimate(
         open_rids = [rid for rid in cell.runs.values() if rid not in counted]
         counted.update(open_rids)
         alike.append([expanded.runs[rid] for rid in open_rids])
-    return estimate(alike, sizes, expanded.sources, menu, answers)
+    return estimate(alike, sizes, costs, answers)

@@ -21,7 +21,7 @@ from contilab.hardware.profile import written_out
 from contilab.manifest.menu import Menu
 from contilab.models.contract import Model, Params
 from contilab.plan.plugins import built
-from contilab.plan.speed import UNKNOWN, Answers, Known, Work, known, rate_of, time
+from contilab.plan.speed import UNKNOWN, Answers, Known, Work, known, known_of, time
 from contilab.spec.fields import in_common, values_per_member
 from contilab.spec.run import Run
 from contilab.spec.sections import Benchmark, Plugin
@@ -53,7 +53,9 @@ class Estimate(NamedTuple):
     memory_basis: str = SHAPES_ONLY
 
 
-class _Cost(NamedTuple):
+class Cost(NamedTuple):
+    """What one run takes: *samples* and *flops* of training, as in `Estimate`, and bytes."""
+
     samples: int
     flops: int
     flops_per_sample: int
@@ -63,11 +65,27 @@ class _Cost(NamedTuple):
     disk_bytes: int
 
 
+class Costs:
+    """What runs of benchmarks with *sources* take; those that differ in seed, rates or class order are looked at once."""
+
+    def __init__(self, sources: Mapping[Benchmark, Source], menu: Menu) -> None:
+        self.menu = menu
+        self._sources = sources
+        self._found: dict[str, Cost] = {}
+
+    def of(self, run: Run) -> Cost:
+        """Return what *run* takes."""
+        source = self._sources[run.benchmark]
+        shape = _shape(run, source, self.menu)
+        if shape not in self._found:
+            self._found[shape] = _cost(run, source, self.menu)
+        return self._found[shape]
+
+
 def estimate(
     alike: Iterable[Collection[Run]],
     largest: Mapping[str, int],
-    sources: Mapping[Benchmark, Source],
-    menu: Menu,
+    costs: Costs,
     answers: Answers = (),
 ) -> Estimate:
     """Return the estimate of the runs *alike*, lists of runs that differ in their seed only.
@@ -78,15 +96,13 @@ def estimate(
     total = Estimate(0, 0, 0, 0, 0)
     measured = known(answers)
     works: list[Work] = []
-    costs: dict[str, _Cost] = {}  # cells that differ in rates or class order cost the same
     for runs in alike:
         if not runs:
             continue
         first = next(iter(runs))
-        shape = _shape(first, sources[first.benchmark], menu)
-        cost = costs[shape] if shape in costs else costs.setdefault(shape, _cost(first, sources[first.benchmark], menu))
+        cost = costs.of(first)
         members = max(largest.get(run.rid, 1) for run in runs)
-        works.append(_work(first, cost, members, len(runs), menu))
+        works.append(_work(first, cost, members, len(runs), costs.menu))
         member_bytes = max(cost.member_bytes, _measured_bytes(works[-1], measured))
         total = total._replace(
             runs=total.runs + len(runs),
@@ -100,7 +116,7 @@ def estimate(
     return total._replace(seconds=seconds, seconds_basis=basis)
 
 
-def _work(run: Run, cost: _Cost, members: int, count: int, menu: Menu) -> Work:
+def _work(run: Run, cost: Cost, members: int, count: int, menu: Menu) -> Work:
     return Work(
         model=run.model.name,
         settings=written_out(menu.entry("model", run.model.name).settings(**run.model.settings)),
@@ -115,8 +131,8 @@ def _work(run: Run, cost: _Cost, members: int, count: int, menu: Menu) -> Work:
 
 def _measured_bytes(work: Work, measured: Sequence[Known]) -> int:
     """Return the memory that bench saw a member of this shape take, activations included; 0 if it has seen none."""
-    rate = rate_of(work, measured)
-    return rate.member_bytes if rate else 0
+    one = known_of(work, measured)
+    return one.rate.member_bytes if one else 0
 
 
 def _shape(run: Run, source: Source, menu: Menu) -> str:
@@ -131,7 +147,7 @@ def _fixed(menu: Menu, kind: str, plugin: Plugin) -> tuple[Any, ...]:
     return plugin.name, in_common(menu.entry(kind, plugin.name).settings, plugin.settings)
 
 
-def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
+def _cost(run: Run, source: Source, menu: Menu) -> Cost:
     model: Model = built(menu, "model", run.model, source.input_shape, source.head_rows)
     strategy: Strategy = built(menu, "method", run.method)
     params: Params = {name: torch.empty(one.shape, device="meta") for name, one in model.table.items()}
@@ -142,7 +158,7 @@ def _cost(run: Run, source: Source, menu: Menu) -> _Cost:
     samples = sum(stage.samples for stage in sizes)
     taught = sum(stage.learned for stage in sizes[1:]) if strategy.teacher else 0
     importance = strategy.importance.samples * run.benchmark.tasks if strategy.importance else 0
-    return _Cost(
+    return Cost(
         samples=samples,
         flops=model.flops * (3 * (samples + importance) + taught),  # a backward pass costs two forward passes
         flops_per_sample=3 * model.flops,

@@ -15,7 +15,8 @@ class Cell:
     """One combination of a study: everything but the seed.
 
     *sweep* holds the values of the keys that vary in the study, by dotted key (only those that this cell uses).
-    *runs* maps each seed to the address of its run.
+    *runs* maps each seed to the address of its run. *flops*: of training one of them, 2 per multiply-add; 0 where a plan of an
+    earlier version does not tell.
     """
 
     preset: str
@@ -25,6 +26,7 @@ class Cell:
     sweep: dict[str, Any]
     execution: Execution
     runs: dict[int, str]
+    flops: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,4 +57,7 @@ def study_from(table: Mapping[str, Any]) -> Study:
     cells = tuple(
         Cell(**{**cell, "execution": Execution(**cell["execution"]), "runs": dict(cell["runs"])}) for cell in table["cells"]
     )
+    for cell in cells:
+        if type(cell.flops) is not int:
+            raise ValueError(f"flops of a cell is {cell.flops!r}, not a whole number")
     return Study(name=table["name"], manifest=table["manifest"], values=tuple(table["values"]), cells=cells)

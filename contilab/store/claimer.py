@@ -151,9 +151,10 @@ class Claimer:
         return quarantine(self._layout, gid, last.n, facts) if facts else opening
 
     def _walk(self, study: str | None) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Return the open groups, the longest first, so that none is left at the end for which all others would wait."""
         groups = list(self._openings.open_groups(study).items())
-        offset = random.randrange(len(groups)) if groups else 0  # noqa: S311  spreads runners, no secret
-        return groups[offset:] + groups[:offset]
+        random.shuffle(groups)  # spreads runners over groups that take about as long
+        return sorted(groups, key=lambda group: self._openings.length(group[1]), reverse=True)
 
     def _may_follow(self, gid: str, last: Generation) -> bool:
         return not last.is_open or self._observer.is_stale(self._layout.beat(gid, last.n)) or self._is_dead(gid, last)

@@ -1,5 +1,6 @@
 """Which groups are open: those with a run that a current plan wants and that has nothing under its result name."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from contilab.errors import StoreError
@@ -16,6 +17,7 @@ class Openings:
         self._store = store
         self._plans: dict[tuple[str, int], frozenset[str]] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
+        self._flops: dict[str, int] = {}  # of runs
         self.unreadable: dict[str, StoreError] = {}  # studies, by name
 
     def open_groups(self, study: str | None = None) -> dict[str, tuple[str, ...]]:
@@ -27,6 +29,10 @@ class Openings:
                     self._groups[gid] = self._store.group(gid)
         open_runs = {gid: tuple(rid for rid in rids if rid in wanted) for gid, rids in self._groups.items()}
         return {gid: rids for gid, rids in open_runs.items() if rids}
+
+    def length(self, rids: Iterable[str]) -> int:
+        """Return how long training *rids*, runs of current plans, takes: one more for about twice the arithmetic."""
+        return sum(self._flops.get(rid, 0) for rid in rids).bit_length()
 
     def members(self, gid: str) -> tuple[str, ...]:
         """Return all runs of a group that was open."""
@@ -48,5 +54,7 @@ class Openings:
     def _plan(self, name: str) -> frozenset[str]:
         key = (name, self._store.plan_number(name))
         if key not in self._plans:
-            self._plans[key] = frozenset(self._store.study(name).rids)
+            study = self._store.study(name)
+            self._flops.update({rid: cell.flops for cell in study.cells for rid in cell.runs.values()})
+            self._plans[key] = frozenset(study.rids)
         return self._plans[key]

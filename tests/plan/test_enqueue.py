@@ -35,6 +35,13 @@ class TestPlan:
         assert sorted(len(group) for group in store.groups().values()) == [3, 3]
         assert {store.run(rid).train.epochs for rid in study.rids} == {2}
 
+    def test_which_cells_take_longer(self, tmp_path: Path) -> None:
+        """A plan notes what training a run of each cell takes: er, which replays a batch with each of its own, about twice as much."""
+        enqueue(tmp_path, TEXT)
+        naive, er = open_store(tmp_path).study("a").cells
+
+        assert 0 < 1.9 * naive.flops < er.flops < 2.1 * naive.flops
+
     def test_planning_twice(self, tmp_path: Path) -> None:
         """The same plan again writes nothing and says so."""
         enqueue(tmp_path, TEXT)

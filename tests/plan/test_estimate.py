@@ -2,7 +2,7 @@ import pytest
 
 from contilab.hardware.profile import Answer, Rate
 from contilab.manifest.resolve import resolve
-from contilab.plan.estimate import PROCESS_BYTES, SIDECAR_BYTES, Estimate, estimate
+from contilab.plan.estimate import PROCESS_BYTES, SIDECAR_BYTES, Costs, Estimate, estimate
 from contilab.plan.expand import expand
 from contilab.plan.menu import catalog_menu
 from contilab.plan.speed import Answers
@@ -15,7 +15,7 @@ FORWARD_FLOPS = 955_200  # 2 (784 x 400 + 400 x 400 + 400 x 10)
 def _estimate(*values: str, members: int = 1, answers: Answers = ()) -> Estimate:
     study = expand(resolve(HEAD, place="m.toml", values=values, menu=catalog_menu()), catalog_menu())
     alike = [[study.runs[rid] for rid in cell.runs.values()] for cell in study.cells]
-    return estimate(alike, dict.fromkeys(study.runs, members), study.sources, catalog_menu(), answers)
+    return estimate(alike, dict.fromkeys(study.runs, members), Costs(study.sources, catalog_menu()), answers)
 
 
 class TestEstimate:
@@ -148,4 +148,4 @@ class TestEstimate:
 
     def test_nothing_open(self) -> None:
         """Without open runs nothing is needed."""
-        assert estimate([[]], {}, {}, catalog_menu())[:5] == (0, 0, 0, 0, 0)
+        assert estimate([[]], {}, Costs({}, catalog_menu()))[:5] == (0, 0, 0, 0, 0)

@@ -23,6 +23,7 @@ def study():
         sweep={"method.strength": 10.0, "model.hidden": [400, 400]},
         execution=Execution(execution="vmap", max_members=4),
         runs={1: B, 0: A},
+        flops=2 * 10**12,
     )
     other = replace(cell, method="naive", sweep={}, runs={0: A, 2: C})
     return Study(name="digits", manifest='name = "digits"\n', values=("train.epochs=1",), cells=(cell, other))
@@ -49,6 +50,23 @@ class TestStudy:
             del cell["execution"]["checkpoint_seconds"]
 
         assert [cell.execution.checkpoint_seconds for cell in study_from(table).cells] == [60.0, 60.0]
+
+    def test_without_flops(self, study):
+        """A study of a version that did not note them is read with none."""
+        table = json.loads(canonical(study.table))
+        for cell in table["cells"]:
+            del cell["flops"]
+
+        assert [cell.flops for cell in study_from(table).cells] == [0, 0]
+
+    @pytest.mark.parametrize("value", ["1", 1.5, None, True])
+    def test_flops_that_are_no_number(self, study, value):
+        """What runners would stumble over is refused where it is read."""
+        table = json.loads(canonical(study.table))
+        table["cells"][1]["flops"] = value
+
+        with pytest.raises(ValueError, match=r"flops of a cell is .*, not a whole number"):
+            study_from(table)
 
     def test_another_scheme(self, study):
         """A study of another scheme is refused with both names."""

@@ -2,6 +2,7 @@
 
 import errno
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,33 @@ class TestClaimNext:
         assert set(third.busy) == set(planned.gids)
         first.close()
         second.close()
+
+    def test_the_longest_first(self, plan, claimer):
+        """Of open groups that with the most arithmetic goes first, by the runs that are still open, whatever chance says."""
+        planned = plan(groups=6)
+        flops = {rid: 10**9 * 4**place for place, rid in enumerate(planned.rids[1:])}  # of the first none are known
+        [cell] = planned.study.cells
+        cells = [replace(cell, runs={run.seed: run.rid}, flops=flops.get(run.rid, 0)) for run in planned.runs]
+        planned.store.add_study(replace(planned.study, cells=tuple(cells)))
+        claims = [claimer(planned, f"runner{place}").claim_next() for place in range(6)]
+
+        assert [claim.rids for claim in claims] == [(rid,) for rid in reversed(planned.rids)]
+        for claim in claims:
+            claim.close()
+
+    def test_runners_spread_over_groups_as_long(self, plan, claimer):
+        """Groups within a factor of two come in an order that chance decides, so that not all runners try the same one."""
+        planned = plan(groups=4)
+        [cell] = planned.study.cells
+        cells = [replace(cell, runs={run.seed: run.rid}, flops=1025 + 200 * run.seed) for run in planned.runs]
+        planned.store.add_study(replace(planned.study, cells=tuple(cells)))
+        firsts = set()
+        for _ in range(100):
+            with claimer(planned).claim_next() as claim:
+                firsts.add(claim.gid)
+                claim.end("released")
+
+        assert firsts == set(planned.gids)
 
     def test_nothing_open(self, drained, claimer):
         """With all results there, a runner has come to its end."""
