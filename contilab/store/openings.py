@@ -55,6 +55,6 @@ class Openings:
         key = (name, self._store.plan_number(name))
         if key not in self._plans:
             study = self._store.study(name)
-            self._flops.update({rid: cell.flops for cell in study.cells for rid in cell.runs.values()})
+            self._flops.update({rid: cell.flops for cell in study.cells if cell.flops for rid in cell.runs.values()})
             self._plans[key] = frozenset(study.rids)
         return self._plans[key]

@@ -36,7 +36,7 @@ class TestPlan:
         assert {store.run(rid).train.epochs for rid in study.rids} == {2}
 
     def test_which_cells_take_longer(self, tmp_path: Path) -> None:
-        """A plan notes what training a run of each cell takes: er, which replays a batch with each of its own, about twice as much."""
+        """A plan notes what a run of each cell takes: er, which replays a batch with each new one, twice as much."""
         enqueue(tmp_path, TEXT)
         naive, er = open_store(tmp_path).study("a").cells
 
