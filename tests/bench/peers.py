@@ -1,11 +1,13 @@
 """A whole study side by side: contilab, the loop that one would write by hand, and avalanche-lib 0.6.0.
 
-Eight seeds of naive and er on Split Fashion-MNIST, as `by_hand.py` says: the same pixels, net, batch, optimiser, arithmetic
-(fp32) and number of steps everywhere. contilab counts from the start of `contilab plan` to the written report, the loop as one
-process for all seeds of both methods, Avalanche as one process per seed; each with all that a process takes to start.
+Eight seeds of naive and er on Split Fashion-MNIST, as `by_hand.py` says: the same pixels, net, batch, optimiser and number of
+steps everywhere, and fp32, which is what the peers have; contilab is measured with `engine.precision = "auto"` too. It counts
+from the start of `contilab plan` to the written report, the loop as one process for all seeds of both methods, Avalanche as
+one process per seed; each with all that a process takes to start.
 
-    python tests/bench/peers.py                                   # contilab and the loop, five turns: 5 to 6 minutes
+    python tests/bench/peers.py                                   # contilab and the loop, five turns: 10 minutes
     python tests/bench/peers.py --avalanche VENV/bin/python       # and every seed of Avalanche once: 5 minutes more
+    python tests/bench/peers.py --precision fp32                  # in fp32 only: 7 minutes
     python tests/bench/peers.py --avalanche VENV/bin/python --avalanche-seeds 2    # two seeds of eight, times four
 
 Peers take turns, Avalanche's seeds spread over them, so ratios hold on a machine that changes its pace; still, let nothing else
@@ -166,7 +168,8 @@ def compare(asked):
     with tempfile.TemporaryDirectory() as folder:
         root = unzipped(asked.fmnist, folder) if asked.avalanche else ""
         for turn in range(asked.turns):
-            yield "contilab", contilab(asked.seeds, asked.precision)
+            for precision in asked.precision:
+                yield f"contilab {precision}", contilab(asked.seeds, precision)
             yield "by hand", by_hand(asked.seeds)
             mine = jobs[turn :: asked.turns] if asked.avalanche else []
             for method, seed in mine:
@@ -174,10 +177,12 @@ def compare(asked):
                 yield "avalanche-lib", processes({f"{method} {seed}": [words]}, AVA_ROOT=root)
 
 
-def summary(turns, asked):
-    """Return the lines of the table for *turns*, lists of them by peer."""
+def summary(turns, asked, precision):
+    """Return the lines of the table for *turns*, lists of them by peer, with contilab in *precision*."""
+    name = f"contilab {precision}"
+    turns = {peer: found for peer, found in turns.items() if peer == name or not peer.startswith("contilab")}
     scale = asked.seeds / (asked.avalanche_seeds or asked.seeds)
-    own = statistics.median(turn.whole for turn in turns["contilab"])
+    own = statistics.median(turn.whole for turn in turns[name])
     lines = [f"{asked.seeds} seeds x (naive, er), Split Fashion-MNIST, {thread_budget().count} threads, {asked.turns} turns"]
     for peer, found in turns.items():
         seconds = (
@@ -192,14 +197,14 @@ def summary(turns, asked):
         if peer in AIMS:
             verdict = f"  {'passes' if seconds / own >= AIMS[peer] else 'FAILS'} (aim {AIMS[peer]:g})"
         lines.append(
-            f"  {peer:14} {seconds:7.1f} s  {seconds / own:6.2f} times contilab{verdict}; accuracy {accuracies}; "
+            f"  {peer:13} {seconds:7.1f} s  {seconds / own:6.2f} times contilab{verdict}; accuracy {accuracies}; "
             f"others used up to {most:.2f} cores{', TOO BUSY' * (most > MOST_CORES)}"
         )
         if peer == "avalanche-lib" and scale != 1:
             lines.append(f"    measured: {asked.avalanche_seeds} of {asked.seeds} seeds, times {scale:g}")
-    parts = {part: statistics.median(turn.seconds[part] for turn in turns["contilab"]) for part in turns["contilab"][0].seconds}
+    parts = {part: statistics.median(turn.seconds[part] for turn in turns[name]) for part in turns[name][0].seconds}
     lines.append("  contilab's median: " + ", ".join(f"{part} {seconds:.1f} s" for part, seconds in parts.items()))
-    lines.append(f"  the last turn: {turns['contilab'][-1].told}")
+    lines.append(f"  the last turn: {turns[name][-1].told}")
     return lines
 
 
@@ -208,7 +213,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--precision", default="fp32", choices=["fp32", "auto"], help="of contilab; the peers have fp32")
+    parser.add_argument("--precision", nargs="+", default=["fp32", "auto"], help="of contilab; the peers have fp32")
     parser.add_argument("--avalanche", help="the Python of the environment that has it")
     parser.add_argument("--avalanche-seeds", type=int, default=0, help="so many of the seeds, the time scaled; all")
     parser.add_argument("--fmnist", default="/usr/share/datasets/fashion-mnist", help="folder of the four .gz files")
@@ -218,7 +223,8 @@ def main():
         turns.setdefault(peer, []).append(turn)
         parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in turn.seconds.items())
         sys.stderr.write(f"{peer}: {turn.whole:.1f} s ({parts}), others {turn.foreign_cores:.2f} cores\n")
-    sys.stdout.write("\n".join(summary(turns, asked)) + "\n")
+    for precision in asked.precision:
+        sys.stdout.write("\n".join(summary(turns, asked, precision)) + "\n")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class TestPeers:
         other = [peers.Turn({"er 0": 35.0}, {"er": 0.8}, 0.0)] * 2
         asked = type("Asked", (), {"seeds": 4, "avalanche_seeds": seeds, "turns": 3})
 
-        lines = peers.summary({"contilab": own, "avalanche-lib": other}, asked)
+        lines = peers.summary({"contilab auto": [], "contilab fp32": own, "avalanche-lib": other}, asked, "fp32")
 
         assert any(f"{ratio} times contilab" in line for line in lines)
         assert any("2 of 4 seeds" in line for line in lines) == bool(seeds)
