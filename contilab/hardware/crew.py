@@ -1,11 +1,20 @@
 """How many processes of one machine train the most together, as `bench` measured it; it sets the default of `--workers`."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
-from contilab.hardware.profile import Answer
+from contilab.hardware.profile import Answer, near
 from contilab.spec.canonical import canonical
+
+Wanted = tuple[str, dict[str, Any], int, int]  # model, settings, batch and members of what is to be trained
+
+
+class _Shape(NamedTuple):
+    """*what*: model, settings and batch, as text."""
+
+    what: bytes
+    members: int
 
 
 class Crew(NamedTuple):
@@ -15,34 +24,46 @@ class Crew(NamedTuple):
     reason: str
 
 
-def workers(
-    answers: Iterable[tuple[dict[str, Any], Answer]], wanted: Iterable[tuple[str, dict[str, Any], int, int]], count: int
-) -> Crew | None:
+def workers(answers: Iterable[tuple[dict[str, Any], Answer]], wanted: Iterable[Wanted], count: int) -> Crew | None:
     """Return whether *count* processes that share the processors or one process trains more; None if nothing was measured.
 
-    *answers*: of this machine, as `Profiles.all` returns them; those of a GPU say nothing. *wanted*: model, settings,
-    batch and members of what is to be trained. The gains of all shapes that were measured are averaged (geometric mean, each
+    *answers*: of this machine, as `Profiles.all` returns them; those of a GPU say nothing. For the members that are *wanted*
+    the nearest number stands that was measured. The gains of all shapes that were measured are averaged (geometric mean, each
     shape once).
     """
-    by_shape = {
-        _key(shape["model"], shape["settings"], shape["batch"], shape["members"]): answer
-        for shape, answer in answers
-        if shape["device"] == "cpu"
-    }
-    found = [by_shape[key] for key in {_key(*one) for one in wanted} if key in by_shape]
-    gains = [gain for answer in found if (gain := _gain(answer, count))]
+    measured = {_shape(shape): answer for shape, answer in answers if shape["device"] == "cpu"}
+    asked = {_Shape(canonical(what), members) for *what, members in wanted}
+    found = {one: nearest for one in asked if (nearest := _nearest(one, measured))}
+    gains = [gain for one in set(found.values()) if (gain := _gain(measured[one], count))]
     if not gains:
         return None
     mean = math.prod(gains) ** (1 / len(gains))
-    told = f"bench measured {count} processes at {mean:.2f} times the samples/s of one"
-    return Crew(count if mean > 1 else 1, told)
+    most = max(rate.processes for one in found.values() for rate in measured[one].rates)
+    told = f"bench measured {most} processes" + (f", {count} of which reach" if count < most else " at")
+    others = {f", {nearest.members} members in place of {one.members}" for one, nearest in found.items() if nearest != one}
+    return Crew(count if mean > 1 else 1, f"{told} {mean:.2f} times the samples/s of one{''.join(sorted(others))}")
 
 
 def _gain(answer: Answer, count: int) -> float | None:
-    together = max((rate.samples_per_s for rate in answer.rates if rate.processes == count), default=0.0)
-    alone = max((rate.samples_per_s for rate in answer.rates if rate.processes == 1), default=0.0)
-    return together / alone if together and alone else None
+    """Return how many times the samples/s of one process *count* processes train; None if that was not measured.
+
+    Of more processes with as many threads each, as many are taken to train their share.
+    """
+    alone = max((rate for rate in answer.rates if rate.processes == 1), key=lambda rate: rate.samples_per_s, default=None)
+    if alone is None:
+        return None
+    together = [
+        rate.samples_per_s * count / rate.processes
+        for rate in answer.rates
+        if rate.processes >= count and rate.threads == alone.threads // count
+    ]
+    return max(together) / alone.samples_per_s if together else None
 
 
-def _key(model: str, settings: dict[str, Any], batch: int, members: int) -> bytes:
-    return canonical([model, settings, batch, members])
+def _shape(table: dict[str, Any]) -> _Shape:
+    return _Shape(canonical([table["model"], table["settings"], table["batch"]]), table["members"])
+
+
+def _nearest(wanted: _Shape, measured: Collection[_Shape]) -> _Shape | None:
+    shapes = (wanted._replace(members=members) for members in near(wanted.members))
+    return next((shape for shape in shapes if shape in measured), None)

@@ -1,11 +1,14 @@
 """What is fastest on this machine, as it was measured, and kept so that all runners of a machine decide alike.
 
 An answer is one file `<sha256>.json`, named for all that it depends on: machine, version of torch, model with its settings,
-batch and members. So the answer of another machine is never found, and nobody has to compare. In a store the first answer
-stays; in a user's cache, which only `bench` writes, the latest does. A file that is damaged is no answer.
+batch and members. So the answer of another machine is never found, and nobody has to compare. Where so many members were
+not measured, a number near to theirs may stand in: groups are cut evenly, to 3 or 5 members as well, and `bench` measures a few
+numbers. In a store the first answer stays; in a user's cache, which only `bench` writes, the latest does. A file that is
+damaged is no answer.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,6 +23,7 @@ from contilab.hardware.fingerprint import Machine
 from contilab.spec.canonical import canonical, digest
 
 SCHEME = "contilab.hardware/1"
+NEAR = 1.5  # that numbers of members may differ by; chosen: 1, 2, 4 and 8 then stand for all up to 12, and 1 for itself alone
 
 
 class Shape(NamedTuple):
@@ -112,6 +116,11 @@ class Profiles:
             self._known[address] = answer
         return self._known[address]
 
+    def nearest(self, shape: Shape) -> tuple[int, Answer] | None:
+        """Return the answer for the number of members that is nearest to that of *shape*, see `near`, and that number."""
+        found = ((members, self.find(shape._replace(members=members))) for members in near(shape.members))
+        return next(((members, answer) for members, answer in found if answer), None)
+
     def keep(self, shape: Shape, answer: Answer) -> Answer:
         """Keep *answer* and return the one that counts: another runner may be first. A full disk is no reason to stop."""
         if self.kept is not None:
@@ -132,6 +141,18 @@ class Profiles:
                     if answer and answer.by == "bench" and _is_of(table["shape"], machine):
                         found.setdefault(name, (table["shape"], answer))
         return list(found.values())
+
+
+def near(members: int) -> list[int]:
+    """Return the numbers of members whose speed may stand for that of *members*: itself, then others, the nearest first.
+
+    Of two equally near the smaller one, whose speed promises less.
+
+    >>> near(6)
+    [6, 7, 5, 8, 4, 9]
+    """
+    counts = range(math.ceil(members / NEAR), math.floor(members * NEAR) + 1)
+    return sorted(counts, key=lambda count: max(count / members, members / count))
 
 
 def read(folder: Path | None, shape: Shape) -> Answer | None:

@@ -1,10 +1,10 @@
-"""How long training takes, from what `bench` measured on this machine: shapes it knows exactly, others by their arithmetic."""
+"""How long training takes, from what `bench` measured on this machine: shapes it knows, others by their arithmetic."""
 
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from contilab.hardware.profile import Answer, Rate
+from contilab.hardware.profile import Answer, Rate, near
 from contilab.spec.canonical import canonical
 
 UNKNOWN = "unknown: contilab bench measures samples a second on this machine"
@@ -51,35 +51,40 @@ def known(answers: Answers) -> list[Known]:
     return sorted(found, key=lambda one: -one.rate.samples_per_s)
 
 
-def rate_of(work: Work, measured: Sequence[Known]) -> Rate | None:
-    """Return the rate of exactly the shape of *work*, if it was measured."""
-    wanted = _shape(work.model, work.settings, work.features, work.batch, work.members)
-    return next((one.rate for one in measured if _shape_of(one) == wanted), None)
+def known_of(work: Work, measured: Sequence[Known]) -> Known | None:
+    """Return what was *measured* of the shape of *work*, of the number of members that is nearest; None if nothing was."""
+    wanted = _shape(work.model, work.settings, work.features, work.batch)
+    by_members = {one.shape["members"]: one for one in reversed(measured) if _shape_of(one) == wanted}  # the fastest stays
+    return next((by_members[members] for members in near(work.members) if members in by_members), None)
 
 
 def time(works: Sequence[Work], measured: Sequence[Known]) -> Time:
     """Return how long all of *works* takes, one after the other, on the whole machine.
 
-    A shape that was not measured is taken to reach the operations per second of the most similar one that was, of the same
-    model if there is one. Answers without the arithmetic of a sample, as earlier versions wrote them, tell of their own shape
-    only.
+    A shape that was measured with nearly as many members is taken to be as fast. Any other is taken to reach the operations per
+    second of the most similar one that was measured, of the same model if there is one. Answers without the arithmetic of a
+    sample, as earlier versions wrote them, tell of their own shape only.
     """
-    rates = [rate_of(work, measured) for work in works]
+    found = [known_of(work, measured) for work in works]
     counted = [one for one in measured if one.flops_per_sample]
-    if not works or (None in rates and not counted):
+    if not works or (None in found and not counted):
         return Time(None, UNKNOWN)
-    seconds, exact = 0.0, 0
-    for work, rate in zip(works, rates, strict=True):
-        seconds += work.samples / rate.samples_per_s if rate else _scaled(work, counted)
-        exact += work.flops if rate else 0
-    share = exact / max(1, sum(work.flops for work in works))
-    return Time(seconds, _basis(share))
+    seconds, seen = 0.0, 0
+    others: dict[str, None] = {}  # each once
+    for work, one in zip(works, found, strict=True):
+        seconds += work.samples / one.rate.samples_per_s if one else _scaled(work, counted)
+        seen += work.flops if one else 0
+        if one and one.shape["members"] != work.members:
+            others[f"{one.shape['members']} members in place of {work.members}"] = None
+    share = seen / max(1, sum(work.flops for work in works))
+    return Time(seconds, _basis(share, list(others)))
 
 
-def _basis(share: float) -> str:
-    told = "training alone, on an idle machine with as many workers as are fastest"
+def _basis(share: float, others: Sequence[str]) -> str:
+    """Return how sure a time is; *others*: which numbers of members were measured in place of those that are trained."""
+    told = "; ".join((*others, "training alone, on an idle machine with as many workers as are fastest"))
     if share == 1:
-        return f"sure: bench measured all of these shapes here; {told}"
+        return f"{'nearly ' if others else ''}sure: bench measured all of these shapes here; {told}"
     if share == 0:
         return f"rough: bench measured none of these shapes here, so it is scaled by operations from others; {told}"
     return f"fair: bench measured shapes with {share:.0%} of the operations here, the rest is scaled by them; {told}"
@@ -96,7 +101,7 @@ def _distance(work: Work, one: Known) -> float:
 
 
 def _shape_of(one: Known) -> bytes:
-    return _shape(*(one.shape[name] for name in ("model", "settings", "features", "batch", "members")))
+    return _shape(*(one.shape[name] for name in ("model", "settings", "features", "batch")))
 
 
 def _shape(*parts: Any) -> bytes:

@@ -106,6 +106,24 @@ class TestDecide:
 
         assert decide(question(), profiles).form == LOOP
 
+    def test_nearly_as_many_members(self):
+        """Where bench measured nearly as many members, that decides before a trial does, and the reason tells how many."""
+        profiles = Profiles()
+        profiles.keep(SHAPE._replace(members=6), answer(rate(VMAP, 100.0), rate(LOOP, 200.0)))
+        near = decide(question(), profiles, trial=pytest.fail)
+        profiles.keep(SHAPE, answer(rate(VMAP, 300.0), rate(LOOP, 200.0)))
+        exact = decide(question(), profiles, trial=pytest.fail)
+
+        assert near == Verdict(LOOP, "measured by bench with 6 members on 2026-01-01: 200 samples/s; vmap fp32 100")
+        assert exact == Verdict(VMAP, "measured by bench on 2026-01-01: 300 samples/s; loop fp32 200")
+
+    def test_too_few_members(self):
+        """A number of members beyond a factor of 1.5 decides nothing."""
+        profiles = Profiles()
+        profiles.keep(SHAPE._replace(members=4), answer(rate(LOOP, 200.0)))
+
+        assert decide(question(), profiles) == RULE
+
     def test_as_many_threads(self):
         """Only what was measured with as many threads counts; otherwise the rule."""
         profiles = Profiles()

@@ -41,6 +41,26 @@ class TestWorkers:
         assert workers(answers, [*WANTED, ("net", NET, 32, 8)], 2).workers == 1
         assert workers(answers, [*WANTED, *WANTED, ("net", NET, 64, 8)], 2).workers == 2
 
+    def test_nearly_as_many_members(self):
+        """Nearly as many members stand for those that were not measured, are counted once, and are told."""
+        answers = [
+            answer("mlp", MLP, alone=100, together=speed, members=members) for members, speed in ((2, 900), (4, 25), (8, 100))
+        ]
+        found = workers(answers, [("mlp", MLP, 32, members) for members in (3, 5, 4, 7)], 2)
+
+        assert found.workers == 1
+        assert "0.50 times" in found.reason
+        assert found.reason.endswith(", 4 members in place of 3, 4 members in place of 5, 8 members in place of 7")
+
+    @pytest.mark.parametrize(("count", "gain"), [(4, 2.0), (3, 1.5), (2, None)])
+    def test_fewer_processes(self, count, gain):
+        """Fewer processes than were measured reach their share, if each has as many threads; otherwise nothing is known."""
+        shape, measured = answer("mlp", MLP, alone=100, together=200, processes=4)
+        rates = tuple(rate._replace(threads=4 if rate.processes == 1 else 1) for rate in measured.rates)
+        found = workers([(shape, measured._replace(rates=rates))], WANTED, count)
+
+        assert found is None if gain is None else f"{gain:.2f} times" in found.reason
+
     @pytest.mark.parametrize(
         ("wanted", "count"),
         [(WANTED, 4), ([("mlp", MLP, 10, 8)], 2), ([("mlp", MLP, 32, 4)], 2), ([("mlp", {"hidden": [8]}, 32, 8)], 2), ([], 2)],

@@ -43,6 +43,36 @@ class TestProfiles:
 
         assert Profiles(tmp_path).find(SHAPE._replace(**changes)) is None
 
+    @pytest.mark.parametrize(
+        ("measured", "members", "found"),
+        [
+            ((1, 2, 4, 8), 4, 4),
+            ((4, 5, 6), 5, 5),
+            ((1, 2, 4, 8), 3, 4),
+            ((1, 2, 4, 8), 5, 4),
+            ((1, 2, 4, 8), 6, 8),
+            ((1, 2, 4, 8), 12, 8),
+            ((4, 9), 6, 4),  # equally near
+            ((1, 2, 4, 8), 13, None),
+            ((2, 4), 1, None),
+            ((1,), 2, None),
+        ],
+    )
+    def test_nearly_as_many_members(self, tmp_path, measured, members, found):
+        """The number of members itself, then the nearest within a factor of 1.5, of two the smaller one; none beyond it."""
+        for count in measured:
+            put(tmp_path, SHAPE._replace(members=count), ANSWER._replace(foreign_cores=float(count)), replaces=False)
+        expected = (found, ANSWER._replace(foreign_cores=float(found))) if found else None
+
+        assert Profiles(tmp_path).nearest(SHAPE._replace(members=members)) == expected
+
+    @pytest.mark.parametrize("machine", [HERE._replace(fingerprint="e" * 64), HERE._replace(torch="2.12.0")])
+    def test_nearly_as_many_members_elsewhere(self, tmp_path, machine):
+        """What another machine, or another torch, measured with nearly as many members is never found."""
+        put(tmp_path, SHAPE._replace(machine=machine), ANSWER, replaces=False)
+
+        assert Profiles(tmp_path).nearest(SHAPE._replace(members=7)) is None
+
     def test_under_a_false_name(self, tmp_path):
         """A file that was copied to the name of another machine's answer is none."""
         Profiles(tmp_path).keep(SHAPE, ANSWER)

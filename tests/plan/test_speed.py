@@ -3,7 +3,7 @@
 import pytest
 
 from contilab.hardware.profile import Answer, Rate
-from contilab.plan.speed import UNKNOWN, Work, known, rate_of, time
+from contilab.plan.speed import UNKNOWN, Work, known, known_of, time
 
 RATE = Rate("vmap", "fp32", "off", 1, 2, 1000.0, 0.1, member_bytes=7)
 SLOW = RATE._replace(execution="loop", samples_per_s=10.0)
@@ -34,6 +34,15 @@ class TestTime:
 
         assert seconds == 5
         assert basis.startswith("rough: ")
+
+    def test_nearly_as_many_members(self):
+        """Nearly as many members are taken to be as fast, which is a little less sure; the number itself goes first."""
+        near, exact = measured(members=6, speed=500.0), measured()
+        seconds, basis = time([WORK, WORK], known([near]))
+
+        assert seconds == 20
+        assert basis.startswith("nearly sure: bench measured all of these shapes here; 6 members in place of 8; ")
+        assert time([WORK, WORK], known([near, exact])) == time([WORK, WORK], known([exact]))
 
     def test_another_model(self):
         """Of another model the operations per second are taken: twice the arithmetic, twice the time."""
@@ -75,5 +84,5 @@ class TestTime:
         """The rate of a shape is its fastest one, on a processor or a GPU."""
         both = [measured(speed=500.0, device="cpu"), measured(device="cuda")]
 
-        assert rate_of(WORK, known(both)) == rate_of(WORK, known(both[::-1])) == RATE
-        assert rate_of(WORK, known([measured(batch=1)])) is None
+        assert known_of(WORK, known(both)).rate == known_of(WORK, known(both[::-1])).rate == RATE
+        assert known_of(WORK, known([measured(batch=1)])) is None

@@ -1,6 +1,7 @@
 """Which form trains a group: what was asked for, what bench measured, what a short measurement tells, or a rule of thumb.
 
-In that order. Compiled forms come from a profile of `bench` only: compiling one takes longer than the short measurement may.
+In that order. Compiled forms come from a profile of `bench` only: compiling one takes longer than the short measurement may. So
+a profile of nearly as many members goes before that measurement too.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,13 +45,13 @@ def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -
     """Return the form for *question*; what a *trial* finds is kept in *profiles*."""
     if len(question.forms) == 1:
         return Verdict(question.forms[0], question.rule.reason)
-    answer = profiles.find(question.shape)
-    if answer and (verdict := _best(answer, question)):
+    found = profiles.nearest(question.shape)
+    if found and (verdict := _best(found[1], question, found[0])):
         return verdict
     answer = profiles.find(question.own)
     if answer is None and trial is not None:
         answer = _measured(question, profiles, trial)
-    return (answer and _best(answer, question)) or question.rule
+    return (answer and _best(answer, question, question.own.members)) or question.rule
 
 
 def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | None:
@@ -65,8 +66,11 @@ def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | 
     return profiles.keep(question.own, Answer(rates, "auto", now, round(others.cores, 2)))
 
 
-def _best(answer: Answer, question: Question) -> Verdict | None:
-    """Return the fastest form of *answer* that can train the group; None if it holds none for this number of threads."""
+def _best(answer: Answer, question: Question, members: int) -> Verdict | None:
+    """Return the fastest form of *answer*, measured with so many *members*, that can train the group.
+
+    None if it holds none for this number of threads.
+    """
     fits = [rate for rate in answer.at(question.threads) if form_of(rate) in question.forms]
     if not fits:
         return None
@@ -75,7 +79,8 @@ def _best(answer: Answer, question: Question) -> Verdict | None:
     others = ", ".join(f"{form_of(rate)} {rate.samples_per_s:,.0f}" for rate in ranked[1:3])
     told = f"{best.samples_per_s:,.0f} samples/s" + (f"; {others}" if others else "")
     beside = f", {answer.foreign_cores:g} cores busy with other things" if answer.foreign_cores else ""
-    return Verdict(form_of(best), f"measured by {answer.by} on {answer.measured[:10]}: {told}{beside}")
+    crowd = "" if members == question.shape.members else f" with {members} members"
+    return Verdict(form_of(best), f"measured by {answer.by}{crowd} on {answer.measured[:10]}: {told}{beside}")
 
 
 def _standing(rate: Rate) -> float:
