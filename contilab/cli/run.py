@@ -24,7 +24,7 @@ def run(
     workers: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="Processes; one per core while there is a group for each, or per GPU.", show_default=False
+            min=1, max=1024, help="Processes; one per core, or per group where these are fewer, or per GPU.", show_default=False
         ),
     ] = None,
     share: Annotated[int, typer.Option(min=1, envvar="CONTILAB_SHARE", help="Runners that share these processors.")] = 1,

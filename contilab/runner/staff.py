@@ -1,8 +1,9 @@
 """How many workers share the work of one `contilab run`, and what each gets: processors or a GPU.
 
 Two processes of one thread each train more than one of two: measured on two Xeon cores with eight MLPs 2x400 under vmap,
-43,000 samples/s together against 23,000 to 38,000. So there is one worker per core while there is a group for each, unless
-`bench` measured otherwise on this machine for what is planned; for fewer groups one worker with all cores.
+43,000 samples/s together against 23,000 to 38,000. So there is one worker per core, or per group where these are fewer, which
+then share the cores; unless `bench` measured on this machine that one worker trains more of what is planned. A worker keeps
+its threads: where groups run out, the cores of those that have ended stay idle until the last one ends.
 """
 
 import os
@@ -90,17 +91,19 @@ def _may_use_gpus(order: Order, wanted: set[Execution]) -> bool:
 
 
 def _per_core(order: Order, wanted: set[Execution], groups: int | None, environ: Mapping[str, str] = os.environ) -> Staff:
-    """Return one worker per core and group of threads; *groups*: that are open, None if more may come."""
+    """Return one worker per core, or per as many as plans ask for; no more than *groups* are open, None if more may come."""
     if not os.access(sys.executable, os.X_OK):  # a uid that was taken on after the interpreter had been found
         return Staff(1, f"uid {os.getuid()} may not start {sys.executable} again")
     if environ.get("OMP_NUM_THREADS"):
         return Staff(1, "OMP_NUM_THREADS is set, so whoever started this shares out the processors")
     cores = thread_budget(order.share, environ=environ)
     threads = max((execution.threads for execution in wanted if execution.threads != "auto"), default=1)
-    count = min(cores.count // threads, memory_bytes() // WORKER_BYTES)
-    if count < 2:
+    most = min(cores.count // threads, memory_bytes() // WORKER_BYTES)
+    if most < 2:
         return Staff(1, cores.reason)
-    if groups is not None and groups < count:
-        return Staff(1, f"{groups} open groups are fewer than the {count} workers that fit, so one gets all processors")
+    if groups is not None and groups < 2:
+        return Staff(1, "there is no second group, so one worker gets all processors")
+    if groups is not None and groups < most:
+        return Staff(groups, f"one per open group, fewer than the {most} workers that fit: {cores.reason}")
     each = "one per processor" if threads == 1 else f"one per {threads} processors, the threads that plans ask for"
-    return Staff(count, f"{each}: {cores.reason}")
+    return Staff(most, f"{each}: {cores.reason}")

@@ -73,6 +73,16 @@ class TestStaff:
         assert found.workers == workers
         assert f"bench measured 4 processes at {together / 100:.2f} times" in found.reason
 
+    @pytest.mark.parametrize(("together", "workers"), [(150.0, 3), (130.0, 1)])
+    def test_fewer_groups_than_processors(self, tmp_path, together, workers):
+        """For three groups three of the four processes that were measured count."""
+        root = tmp_path / "few"
+        enqueue(root, MANIFEST, ["matrix.method=['er']"])
+        batch = json.loads(next((root / "runs").iterdir()).read_text())["config"]["train"]["batch"]
+        keep(root, alone=100.0, together=together, batch=batch)
+
+        assert staff(Order(root), None, find_gpus=tuple).workers == workers
+
     def test_of_another_shape(self, root):
         """What bench measured of other work decides nothing."""
         keep(root, alone=100.0, together=1.0, batch=1)

@@ -103,7 +103,10 @@ class TestStaff:
         ("values", "order", "workers"),
         [
             ([], {}, 4),  # six groups for four processors
-            (["matrix.seed=[0]"], {}, 1),  # two groups: one worker with all processors
+            (["matrix.seed=[0]"], {}, 2),  # two groups: one worker each
+            (["matrix.seed=[0]", "engine.threads=2"], {}, 2),
+            (["matrix.seed=[0]", "engine.threads=4"], {}, 1),
+            (["matrix.seed=[0]", "matrix.method=['er']"], {}, 1),  # one group: one worker with all processors
             (["matrix.seed=[0]"], {"wait": True}, 4),  # more may come
             ([], {"share": 2}, 2),
             (["engine.threads=2"], {}, 2),
@@ -111,10 +114,24 @@ class TestStaff:
         ],
     )
     def test_processors(self, cores, tmp_path, values, order, workers):
-        """One per processor while there is a group for each; what the plan or other runners take counts."""
+        """One per processor, or per group where these are fewer; what the plan or other runners take counts."""
         enqueue(tmp_path, MANIFEST, values)
 
         assert staff(Order(tmp_path, **order), None, find_gpus=tuple).workers == workers
+
+    @pytest.mark.parametrize(
+        ("seeds", "methods", "reason"),
+        [
+            ([0, 1, 2], ["naive", "er"], "one per processor: affinity 4"),
+            ([0, 1, 2], ["er"], "one per open group, fewer than the 4 workers that fit: affinity 4"),
+            ([0], ["er"], "there is no second group, so one worker gets all processors"),
+        ],
+    )
+    def test_reason(self, cores, tmp_path, seeds, methods, reason):
+        """The log says what the number of workers follows from."""
+        enqueue(tmp_path, MANIFEST, [f"matrix.seed={seeds}", f"matrix.method={methods}"])
+
+        assert staff(Order(tmp_path), None, find_gpus=tuple).reason.startswith(reason)
 
     @pytest.mark.parametrize("asked", [1, 3, 9])
     def test_asked_for(self, cores, tmp_path, asked):
