@@ -17,12 +17,12 @@ class Fold(NamedTuple):
     theta <- theta + ahead a;  a <- keep a + pull theta + rate g;  theta <- theta + behind a
 
     *into* may be the parameters themselves; then there is no *ahead*, *pull* and *behind*. The factors are one number per
-    member, [] or stacked [E]; None: there is no such term, and all of a is kept.
+    member, [] or stacked [E], or one for all that settings fix; None: there is no such term, and all of a is kept.
     """
 
     into: Params
-    keep: Tensor | None
-    rate: Tensor
+    keep: Tensor | float | None
+    rate: Tensor | float
     ahead: Tensor | None = None
     pull: Tensor | None = None
     behind: Tensor | None = None

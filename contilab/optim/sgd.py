@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from annotated_types import Ge, Lt
-from torch import Tensor, full_like, ones_like, zeros_like
+from torch import Tensor, zeros_like
 
 from contilab.optim.contract import Fold, Optimiser, Params
 from contilab.spec.entry import Entry
@@ -85,8 +85,8 @@ def sgd(settings: Settings) -> Optimiser:
         ahead = state.lr * momentum if settings.nesterov else None
         return Fold(
             state.velocity,
-            keep=full_like(state.lr, momentum) if ahead is None else momentum - decay * ahead,
-            rate=ones_like(state.lr),
+            keep=momentum if ahead is None or not decays else momentum - decay * ahead,
+            rate=1.0,
             ahead=ahead,
             pull=decay if decays else None,
             behind=-state.lr if ahead is None else -state.lr - ahead,

@@ -10,6 +10,8 @@ from contilab.engine.closing import end_of_task
 from contilab.engine.ensemble import initial_params, stack
 from contilab.engine.environment import EXECUTIONS
 from contilab.engine.executions import blocks, moving
+from contilab.engine.executions import folding as folding_module
+from contilab.engine.executions import head as head_module
 from contilab.engine.executions import vmap as execution
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.folding import folding_of
@@ -135,6 +137,33 @@ class TestBatched:
         found = folding_of(setup.learner, stack(initial_members(setup)), setup.lesson(setup.stages[1]), chunk)
 
         assert (found is not None) == folds
+
+    @pytest.mark.parametrize("nesterov", [False, True])
+    def test_what_settings_fix_is_a_number(self, make, monkeypatch, nesterov):
+        """Where rates stay tensors, as on a GPU, momentum still is part of the product, and no velocity is written before."""
+        monkeypatch.setattr(folding_module, "_number", lambda values: values)
+        setup = make.setup([make.run(seed, optim=("sgd", {"momentum": 0.9, "nesterov": nesterov})) for seed in range(2)])
+        stage, draws = setup.stages[0], draws_of(setup)
+        chunk = draws.chunk(stage, stage.schedule.chunk(0, 1), initial_memory(setup))
+        found = folding_of(setup.learner, stack(initial_members(setup)), setup.lesson(stage), chunk)
+        gradient = torch.ones(2, 3, 4)
+
+        assert [target.prepare() for target in found.targets.values()] == [0.9] * len(found.targets)
+        assert all(target.into._version == 0 for target in found.targets.values())
+        assert found.scaled(gradient) is gradient
+
+    def test_one_member_has_one_recording(self, make, monkeypatch):
+        """Its loss is recorded once for chunks of any length, though its draws lie in memory as these do."""
+        seen = []
+        monkeypatch.setattr(head_module, "recorded", lambda *arguments: seen.append(arguments) or recorded(*arguments))
+        setup = make.setup([make.run(0, train=Train(epochs=1, batch=2))])
+        stage, draws, execution = setup.stages[0], draws_of(setup), batched(setup.learner)
+        ensemble = execution.gather(initial_members(setup))
+        for count in (7, 6, 5):
+            chunk = draws.chunk(stage, stage.schedule.chunk(0, count), initial_memory(setup))
+            execution.train(ensemble, setup.lesson(stage), chunk)
+
+        assert len(seen) == 1
 
     def test_members_in_blocks_equal_members_in_one(self, make, monkeypatch):
         """Five members in three blocks end where they end in one, in their order."""

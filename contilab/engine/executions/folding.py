@@ -50,7 +50,7 @@ class Folding(NamedTuple):
 
     def scaled(self, d: Tensor) -> Tensor:
         """Return the gradients *d* [E, B, C] of logits times the rate."""
-        return d * self.rate
+        return d * self.rate if isinstance(self.rate, Tensor) or self.rate != 1 else d
 
 
 def folding_of(learner: Learner, members: MemberState, lesson: Lesson, draws: Draw) -> Folding | None:
@@ -74,8 +74,8 @@ def _folding(members: MemberState, fold: Fold) -> Folding:
     return Folding(targets, rate if isinstance(rate, float) else rate[:, None, None])
 
 
-def _number(values: Tensor) -> Factor:
-    if values.is_cuda:  # to ask for the numbers would wait for the device, and a graph cannot
+def _number(values: Factor) -> Factor:
+    if isinstance(values, float) or values.is_cuda:  # to ask for its numbers would wait for the device, and a graph cannot
         return values
     first, *others = values.tolist()
     return float(first) if all(value == first for value in others) else values

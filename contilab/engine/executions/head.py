@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.func import grad_and_value
 from torch.utils import _pytree as pytree
 
+from contilab.engine.draws import packed
 from contilab.engine.executions.parted import Flat
 from contilab.engine.executions.recorded import recorded
 from contilab.engine.step import Extra, batches_of
@@ -81,8 +82,7 @@ class Judges:
     def __init__(self, head: Head, targets: Targets) -> None:
         self._head = head
         steady, self._tree = pytree.tree_flatten(targets)
-        # Contiguous: as draws come, their strides depend on the number of steps, and each would have a recording of its own.
-        self._steady: list[Tensor] = [value.contiguous() for value in steady]
+        self._steady: list[Tensor] = [packed(value) for value in steady]  # else each number of steps would have a recording
         self._before: tuple[Tensor, ...] = ()  # of all steps, [S, ...]
         self._values: list[tuple[Tensor, ...]] = []  # the same by step
         self._run: Flat | None = None
