@@ -33,13 +33,13 @@ EXECUTIONS: dict[str, MakeExecution] = {
     "vmap": vmap,
     "batched": abreast(batched),
 }
-ON_GPU: dict[str, MakeExecution] = {"graphed": graphed}
+GRAPHED: dict[str, MakeExecution] = {"graphed": graphed}  # by CUDA graphs
 COMPILED: dict[str, MakeExecution] = {  # compiled forms of executions, under the name of the eager one
     "loop": compiled_loop,
     "vmap": compiled_vmap,
     "batched": compiled_batched,
 }
-TABLE = Table(EXECUTIONS | ON_GPU, COMPILED, frozenset(ON_GPU))
+TABLE = Table(EXECUTIONS | GRAPHED, COMPILED, frozenset(GRAPHED))
 
 
 class Choices(NamedTuple):

@@ -25,15 +25,18 @@ class Form(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What there is to choose from: executions by name, and of some of them compiled forms; *on_gpu*: those that need a GPU."""
+    """What there is to choose from: executions by name, and of some of them compiled forms.
+
+    *graphed*: those that make CUDA graphs, and so need a GPU, and some training before they are as fast as they get.
+    """
 
     eager: Mapping[str, MakeExecution]
     compiled: Mapping[str, MakeExecution]
-    on_gpu: frozenset[str] = frozenset()
+    graphed: frozenset[str] = frozenset()
 
     def offered_on(self, device: str) -> tuple[str, ...]:
         """Return the executions that there are on *device*."""
-        return tuple(name for name in self.eager if name not in self.on_gpu or device.startswith("cuda"))
+        return tuple(name for name in self.eager if name not in self.graphed or device.startswith("cuda"))
 
     def forms(self, executions: Iterable[str], precisions: Iterable[str], compiles: Iterable[str]) -> list[Form]:
         """Return the forms that exist of every combination."""

@@ -43,7 +43,7 @@ class Pace:
     """One execution of *setup*, from its first step on; after the last step of the first stage it begins there again.
 
     Errors of training come out of it unchanged. *members*: how they begin, if that is known. *draws_once*: the first draws of a
-    chunk are used again and again.
+    chunk are used again and again. *most*: that many steps and no more are trained at a time; whoever measures may set it.
     """
 
     def __init__(
@@ -59,11 +59,12 @@ class Pace:
         self._step = 0
         self._step_seconds = 0.0
         self._kept: dict[tuple[int, int], Draw] | None = {} if draws_once else None
+        self.most = BLOCK
 
     def lap(self, limit: int) -> Lap:
         """Train by one chunk of at most *limit* steps."""
         begin, busy = time.perf_counter(), time.thread_time()
-        chunk = self._stage.schedule.chunk(self._step, max(1, min(BLOCK, limit)))
+        chunk = self._stage.schedule.chunk(self._step, max(1, min(self.most, limit)))
         draws = self._drawn(chunk)
         self._ensemble, losses = self._execution.train(self._ensemble, self._lesson, draws)
         losses.sum().item()  # waits for the device

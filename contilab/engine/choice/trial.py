@@ -8,6 +8,9 @@ Training draws for whole blocks of steps, a share has time for a few: from one s
 beginning of a chunk takes, and what a whole block would. Otherwise forms that do much for all steps at once would look slow:
 with er, five MLPs 2x400 and batch 128 the beginning takes `batched` 17 to 30 ms, a step 13 ms.
 
+A form that makes CUDA graphs is measured once it has them, in chunks of as many steps as its share has time to make graphs of;
+making them counts as part of the share. A form that does not come to that is left out, as where training is short.
+
 One thread on a processor is measured by its own processor time: two more processes on the same cores would otherwise decide
 which of two forms looks faster, by when the system lets each of them run.
 """
@@ -30,7 +33,7 @@ WORTH = 20  # a measurement may take one part in so many of the training it is f
 LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
 ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
 TURNS = 5  # of the two fastest
-GRAPH_LAPS = (BLOCK, BLOCK, BLOCK - 1, BLOCK - 1)  # after which there are graphs of all lengths
+GRAPH_STEPS = 3  # graphs of n steps, n / 2, ... 1 are made, training included, in at most the time of 3 n graphs of one step
 LEAST_SHARE = 0.7  # that steps may have of a lap, whatever its beginning seems to take; chosen
 
 # What a step of one member takes at least, to tell a study from a trifle: Python and small kernels, and the arithmetic of a
@@ -75,7 +78,10 @@ def _taken(lap: Lap, *, is_busy: bool) -> float:
 
 
 def seconds_worth(setup: Setup) -> float:
-    """Return how long a measurement for *setup* may take: a twentieth of the least that training it takes, 3 s at most."""
+    """Return how long a measurement for *setup* may take: a twentieth of the least that training it takes, 3 s at most.
+
+    The least on a processor; what a GPU takes is seen by the first steps.
+    """
     steps = setup.steps * len(setup.runs)
     arithmetic = 3 * setup.learner.model.flops * setup.shared.train.batch / FLOPS_PER_SECOND
     seconds = min(MOST_SECONDS, steps * (STEP_SECONDS + arithmetic) / WORTH)
@@ -85,9 +91,10 @@ def seconds_worth(setup: Setup) -> float:
 def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -> tuple[Rate, ...]:
     """Return how fast each of *forms* trains *setup*, fastest first; those that fail are left out.
 
-    Takes about *seconds* besides the first step of each form.
+    Takes about *seconds* besides the first two steps of each form, less where these tell that training takes less than `WORTH`
+    times as long.
     """
-    deadline = time.perf_counter() + seconds
+    start = time.perf_counter()
     members = initial_members(setup)
     rates: dict[Form, float] = {}
     fastest: list[_Tried] = []
@@ -96,15 +103,19 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         tried = _tried(setup, form, table, members)
         if tried is None:
             continue
-        deadline += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
-        share = (deadline - time.perf_counter()) / 2 / (len(forms) - number)
+        start += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
+        seconds = min(seconds, setup.steps * _step_seconds(tried) / WORTH)
+        end = time.perf_counter() + (start + seconds - time.perf_counter()) / 2 / (len(forms) - number)
+        if form.execution in table.graphed and not _has_graphs(setup, tried, end):
+            continue
+        share = end - time.perf_counter()
         if _step_seconds(tried) < share:  # otherwise the second step has to do
             tried.singles.append(tried.pace.lap(1))  # the quicker one counts: what disturbed the other is over
             tried.laps[:] = [tried.pace.during(_enough(tried, share))]
         rates[form] = tried.speed
         fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
     if len(fastest) == 2:
-        _race(fastest, deadline)
+        _race(fastest, start + seconds)
         rates |= {tried.form: tried.speed for tried in fastest}
     threads = torch.get_num_threads()
     found = [Rate(*form, threads=threads, processes=1, samples_per_s=speed, spread=0.0) for form, speed in rates.items()]
@@ -116,15 +127,34 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         Pace(setup._replace(runs=setup.runs[:1]), table.maker(form), members[:1]).lap(1)  # vmap loads libraries for 2 s
         pace = Pace(setup, table.maker(form), members)
         pace.lap(1)
-        for steps in GRAPH_LAPS if form.execution in table.on_gpu else ():
-            pace.lap(steps)
-        if pace.report().fallback:
-            return None  # it went on as another form does
         is_alone = setup.device.type == "cpu" and torch.get_num_threads() == 1
         first = pace.lap(1)
         return _Tried(form, pace, [first], [first], is_alone)
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
+
+
+def _has_graphs(setup: Setup, tried: _Tried, end: float) -> bool:
+    """Let *tried* train until it has graphs, and by these from then on; tell whether it has some before *end*."""
+    pace = tried.pace
+    pace.most = steps = _longest(setup, _step_seconds(tried), end - time.perf_counter())
+    while steps:
+        trained = 0
+        while trained < 2:  # after the second piece of a kind there is a graph; at borders pieces are shorter
+            if time.perf_counter() > end or pace.report().fallback:  # or it goes on as another form does
+                return False
+            trained += pace.lap(steps).steps == steps
+        steps //= 2
+    tried.singles[:] = tried.laps[:] = [pace.lap(1)]
+    return pace.most > 0 and not pace.report().fallback
+
+
+def _longest(setup: Setup, step_seconds: float, seconds: float) -> int:
+    """Return of how many steps pieces may be if graphs of all lengths are to be made in *seconds*; 0 if there is no time."""
+    schedule = setup.stages[0].schedule
+    together = min(schedule.samples // schedule.batch, schedule.steps)  # between two borders, besides those of blocks
+    most = min(BLOCK, (together + 1) // 2, int(seconds / step_seconds) // GRAPH_STEPS)
+    return 2 ** (most.bit_length() - 1) if most > 0 else 0
 
 
 def _race(pair: Sequence[_Tried], deadline: float) -> None:
