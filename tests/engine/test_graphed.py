@@ -1,24 +1,36 @@
 """Chunks as graphs, with something on the processor that notes operations as a GPU notes kernels."""
 
+import weakref
+
 import pytest
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from contilab import catalog
+from contilab.engine import stage as stage_module
+from contilab.engine.choice import trial as trial_module
+from contilab.engine.choice.form import Form, Table
 from contilab.engine.choice.offer import Asked, offered
+from contilab.engine.choice.trial import try_out
 from contilab.engine.ensemble import clone
-from contilab.engine.environment import TABLE
+from contilab.engine.environment import EXECUTIONS, TABLE
+from contilab.engine.executions import folding
 from contilab.engine.executions import graphed as module
 from contilab.engine.executions.batched import batched
-from contilab.engine.executions.graphed import graphed, graphed_by
+from contilab.engine.executions.graphed import graphed_by
 from contilab.engine.setup import draws_of, initial_members, initial_memory
 from contilab.engine.train import train_group
 from contilab.engine.watch import silent
-from contilab.errors import UsageError
 from contilab.spec.sections import Train
 
 ASKS_THE_HOST = {"gem"}  # on a processor LAPACK's pivots are looked at
+
+
+@pytest.fixture(autouse=True)
+def _numbers_stay_on_the_device(monkeypatch):
+    """Factors of updates stay tensors as on a GPU: to hand them out as numbers is no operation, and would not be noted."""
+    monkeypatch.setattr(folding, "_number", lambda values: values)
 
 
 class Notes(TorchDispatchMode):
@@ -46,10 +58,20 @@ class Notes(TorchDispatchMode):
 
 
 class Camera:
-    """Captures by notes, and counts the graphs and how often one was launched."""
+    """Captures by notes; knows of how many steps each graph is, and how often one was launched."""
 
     def __init__(self):
-        self.graphs, self.launches = 0, 0
+        self.lengths, self.launches = [], 0
+
+    @property
+    def graphs(self):
+        """How many there are."""
+        return len(self.lengths)
+
+    @property
+    def uses(self):
+        """How often one was launched besides the first time, which is to see whether it comes to the same."""
+        return self.launches - self.graphs
 
     def made(self):
         """Return what captures."""
@@ -60,7 +82,7 @@ class Camera:
         notes = Notes()
         with notes:
             losses = function()
-        self.graphs += 1
+        self.lengths.append(len(losses))
 
         def replay():
             self.launches += 1
@@ -78,12 +100,12 @@ def largest_gap(some, others):
 
 @pytest.mark.usefixtures("looks")
 class TestNumbers:
-    """Whole runs, in chunks of one step."""
+    """Whole runs, in chunks of one step but for one."""
 
     @pytest.mark.parametrize("method", catalog.STRATEGIES)
     def test_runs_of_every_method_equal_the_loop(self, make, method):
-        """Two members end within 1e-9 of the loop in float64, and nearly all steps were launched; none where a step asks."""
-        runs = [make.run(seed, method, train=Train(steps=6, batch=16)) for seed in (0, 1)]
+        """Two members end within 1e-9 of the loop in float64, and most steps go by graphs; none where a step asks the host."""
+        runs = [make.run(seed, method, train=Train(steps=12, batch=16)) for seed in (0, 1)]
         camera, heard = Camera(), []
         watch = silent()._replace(log=lambda event, **values: heard.append((event, values.get("reason", ""))))
         setup = make.setup(runs, dtype=torch.float64)
@@ -92,20 +114,35 @@ class TestNumbers:
         assert largest_gap(found, make.outcomes(runs, dtype=torch.float64)) < 1e-9
         failures = [reason for event, reason in heard if event == "compile_failed"]
         assert bool(failures) == (method in ASKS_THE_HOST)
-        assert camera.launches > 0 or method in ASKS_THE_HOST
+        assert camera.uses >= setup.steps / 2 or method in ASKS_THE_HOST
+
+    @pytest.mark.parametrize("optim", [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01}])
+    def test_runs_in_longer_chunks_equal_batched(self, make, monkeypatch, optim):
+        """In chunks of up to 64 steps, whose pieces have 32 to one: all bits are those of the same steps without graphs."""
+        monkeypatch.setattr(stage_module, "CHUNK_SECONDS", 1e9)
+        rates = enumerate((0.05, 0.02))
+        runs = [make.run(seed, optim=("sgd", {"lr": rate, **optim}), train=Train(epochs=8, batch=4)) for seed, rate in rates]
+        stream, camera = make.stream((200, 248), test=3), Camera()
+        setup = make.setup(runs, stream)
+        found = train_group(setup, lambda learner: graphed_by(learner, camera.made), silent())
+        expected = train_group(setup, batched, silent())
+
+        assert largest_gap(found, expected) == 0
+        assert set(camera.lengths) == {1, 2, 4, 8, 16, 32}
+        assert camera.uses >= 30
 
     @pytest.mark.parametrize("optim", [("sgd", {"lr": 0.05, "momentum": 0.9}), ("sgd", {"lr": 0.05, "weight_decay": 0.01})])
     def test_a_model_without_a_member_axis_goes_by_vmap(self, make, optim):
         """With norms over batches, whose moments move too; the numbers are those of vmap."""
         stream = make.stream((12, 14), test=3, shape=(1, 8, 8))
         model = ("resnet18r", {"norm": "batch"})
-        runs = [make.run(seed, model=model, optim=optim, train=Train(steps=4, batch=4)) for seed in (0, 1)]
+        runs = [make.run(seed, model=model, optim=optim, train=Train(steps=12, batch=4)) for seed in (0, 1)]
         camera = Camera()
         setup = make.setup(runs, stream, torch.float64)
         found = train_group(setup, lambda learner: graphed_by(learner, camera.made), silent())
 
         assert largest_gap(found, make.outcomes(runs, "vmap", stream, torch.float64)) < 1e-12
-        assert camera.launches > 0
+        assert camera.uses >= setup.steps / 2
 
 
 @pytest.fixture
@@ -156,9 +193,9 @@ class TestGraphs:
         losses, ended = trained(graphed_by(learner, Camera), members, lesson, chunks)
         expected, others = trained(batched(learner), members, lesson, chunks)
 
-        assert all(torch.allclose(*pair, rtol=1e-6) for pair in zip(losses, expected, strict=True))
+        assert all(map(torch.equal, losses, expected))
         for a, b in zip(ended, others, strict=True):
-            assert all(torch.allclose(a.params[name], b.params[name], atol=1e-7) for name in a.params)
+            assert all(torch.equal(a.params[name], b.params[name]) for name in a.params)
 
     def test_members_handed_out_stand_still(self, group):
         """What was scattered, and what was returned as losses, is not written into by later chunks."""
@@ -183,8 +220,17 @@ class TestGraphs:
         losses, _ = trained(graphed_by(learner, camera.made), members, lesson, [seven, seven, three])
         expected, _ = trained(batched(learner), members, lesson, [seven, seven, three])
 
-        assert (camera.graphs, camera.launches) == (3, 3 + 2)
-        assert all(torch.allclose(*pair, rtol=1e-5) for pair in zip(losses, expected, strict=True))
+        assert (camera.lengths, camera.launches) == ([4, 2, 1], 3 + 2)
+        assert all(map(torch.equal, losses, expected))
+
+    def test_the_pieces_of_one_member_are_of_the_same_kinds(self, make):
+        """Of chunks of any length, though its draws lie in memory as these do."""
+        setup = make.setup([make.run(train=Train(epochs=1, batch=2))])
+        stage, draws, camera = setup.stages[0], draws_of(setup), Camera()
+        chunks = [draws.chunk(stage, stage.schedule.chunk(0, count), initial_memory(setup)) for count in (7, 6, 5, 4)]
+        trained(graphed_by(setup.learner, camera.made), initial_members(setup), setup.lesson(stage), chunks)
+
+        assert (camera.lengths, camera.launches) == ([4, 2, 1], 3 + 2)
 
     def test_the_oldest_kinds_are_forgotten(self, group, monkeypatch):
         """There are so many and no more; a kind that comes again after others is noted anew."""
@@ -246,15 +292,30 @@ class TestGivingUp:
         assert type(error).__name__ in execution.report().fallback
         assert all(map(torch.equal, losses, trained(batched(learner), members, lesson, [chunk(), chunk(), chunk()])[0]))
 
-    def test_members_are_compared_one_by_one(self):
-        """One with large numbers does not hide another, and one that diverged may hold anything."""
-        expected = torch.tensor([[1e20, 1.0], [1.0, 2.0], [float("inf"), 1.0]])
-        module._compare([expected + torch.tensor([[1e16, 0], [1e-4, 0], [0, 9]])], [expected])
-        module._compare([torch.full((3, 2), float("nan")).where(expected.isinf().any(1, keepdim=True), expected)], [expected])
+    def test_nothing_is_held_any_more(self, group):
+        """Members are handed over and back as without graphs: in no second copy, of which one would stay alive."""
+        learner, members, lesson, chunk = group
+        execution = graphed_by(learner, lambda: self.refusing)
+        ensemble = execution.gather(members)
+        for _ in range(2):
+            ensemble, _ = execution.train(ensemble, lesson, chunk())
+        name, weights = next(iter(ensemble[0].params.items()))
+        held, handed_out = weakref.ref(weights), execution.scatter(ensemble)
 
-        for wrong in ([0, 0.1], [0, float("nan")]):
-            with pytest.raises(RuntimeError, match="other numbers"):
-                module._compare([expected + torch.tensor([[0, 0], wrong, [0, 0]])], [expected])
+        assert handed_out[1].params[name].data_ptr() == weights[1].data_ptr()
+        del ensemble, handed_out, weights
+        assert held() is None
+
+    @pytest.mark.parametrize("values", [[1.0, float("nan"), float("inf")], [3, 2**60 + 1], [True, False]])
+    def test_only_equal_bits_are_the_same(self, values):
+        """What is no number equals itself; whatever differs by the last bit is refused."""
+        expected = torch.tensor(values)
+        module._compare([expected.clone()], [expected])
+
+        wrong = expected.clone()
+        wrong[-1] = torch.nextafter(expected[0], expected[1]) if expected.is_floating_point() else wrong[-1] ^ 1
+        with pytest.raises(RuntimeError, match="other numbers"):
+            module._compare([wrong], [expected])
 
 
 class TestOffer:
@@ -271,8 +332,69 @@ class TestOffer:
         assert not found.warnings
         assert TABLE.offered_on("cuda:1") == (*TABLE.offered_on("cpu"), "graphed")
 
-    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-    def test_without_a_gpu_it_refuses(self, make):
-        """In one sentence."""
-        with pytest.raises(UsageError, match="graphed needs a GPU"):
-            graphed(make.setup([make.run()]).learner)
+    @pytest.mark.parametrize(("version", "refuses"), [("2.9.1", True), ("2.13.0a0+git1", True), ("2.13.0+cu130", False)])
+    def test_an_old_torch_has_none(self, make, monkeypatch, version, refuses):
+        """It would not give memory back after a capture that failed; who asks for graphs is told which torch has them."""
+        learner = make.setup([make.run()]).learner
+        monkeypatch.setattr(torch, "__version__", version)
+        found = TABLE.refusal(Form("graphed"), learner, "cuda:0")
+
+        assert found.endswith(f"graphed needs torch 2.13 or newer, and this is {version}") == refuses
+        assert bool(found) == refuses
+
+
+@pytest.fixture
+def study(make):
+    """A function that returns the setup of a study of many steps, in epochs of so many batches."""
+
+    def made(together, steps=1_000_000):
+        stream = make.stream((4 * together,) * 2, validation=1, test=3)
+        return make.setup([make.run(seed, train=Train(steps=steps, batch=4)) for seed in (0, 1)], stream)
+
+    return made
+
+
+def tried_out(setup, make, seconds=200.0):
+    """Return the executions that got a speed, of the loop and that of *make*, which makes graphs."""
+    table = Table({"loop": EXECUTIONS["loop"], "graphed": make}, {}, frozenset({"graphed"}))
+    return {rate.execution for rate in try_out(setup, [Form("loop"), Form("graphed")], table, seconds)}
+
+
+class TestTrial:
+    """How `auto` measures it."""
+
+    @pytest.mark.parametrize(("together", "most"), [(150, 64), (19, 8), (1, 1)])
+    def test_graphs_of_all_lengths_come_before_the_measurement(self, study, monkeypatch, together, most):
+        """In epochs that are long or short; none is made while it is measured."""
+        camera, seen = Camera(), []
+        has_graphs = trial_module._has_graphs
+
+        def noting(*arguments):
+            seen.append((has_graphs(*arguments), sorted(set(camera.lengths)), camera.graphs))
+            return seen[-1][0]
+
+        monkeypatch.setattr(trial_module, "_has_graphs", noting)
+        found = tried_out(study(together), lambda learner: graphed_by(learner, camera.made))
+
+        assert found == {"loop", "graphed"}
+        lengths = [2**power for power in range(most.bit_length())]
+        assert seen == [(True, lengths, camera.graphs)]
+
+    def test_graphs_are_made_within_the_time(self, study):
+        """Where they take longer than their share, because there is little time or training is short, none is measured."""
+        camera = Camera()
+
+        def make(learner):
+            return graphed_by(learner, camera.made)
+
+        assert tried_out(study(150), make, seconds=0.0) == {"loop"}
+        assert tried_out(study(150, steps=50), make) == {"loop"}
+        assert set(camera.lengths) <= {1}
+
+    def test_what_makes_none_is_not_measured(self, study):
+        """Once it has given graphs up it is another form."""
+
+        def refusing(_steps):
+            raise RuntimeError("not permitted")
+
+        assert tried_out(study(19), lambda learner: graphed_by(learner, lambda: refusing)) == {"loop"}

@@ -6,7 +6,8 @@ steps, shapes, and whatever else decides what a step does. Chunks are trained in
 are few kinds.
 
 The first piece of a kind trains as usual, which loads libraries and makes what is made once. The second trains as usual too,
-and then by the graph from where it began: only if both come to the same numbers is the graph used. Where that fails, by a step
+and then by the graph from where it began: only if both come to the same bits is the graph used. Which steps go by a graph
+depends on the clock, and two attempts at a run in equal circumstances must agree in every bit. Where that fails, by a step
 that cannot be noted or for want of memory, training goes on as usual, and the execution reports why.
 
 Shapes: S steps, E members.
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.torch_version import TorchVersion
 from torch.utils import _pytree as pytree
 
-from contilab.engine.draws import Draw
+from contilab.engine.draws import Draw, packed
 from contilab.engine.ensemble import MemberState, clone
 from contilab.engine.executions.batched import batched
 from contilab.engine.executions.contract import Ensemble, Execution, Report
@@ -30,7 +32,7 @@ from contilab.engine.step import Learner, Lesson
 from contilab.errors import UsageError
 
 MOST_KINDS = 64  # that are known at a time; chosen: 7 lengths, the last batch of an epoch, the first stage and later ones
-CLOSE = 1e-3  # of a tensor's largest entry; chosen: kernels may add in another order, and rounding grows over 64 steps
+OLDEST = "2.13"  # torch that can give memory back after a capture that failed; 2.12.1 lacks pytorch/pytorch#180395
 
 Steps = Callable[[], Tensor]  # trains, and returns losses [S, E]
 Capture = Callable[[Steps], tuple[Callable[[], None], Tensor]]  # what does the same again, and its losses, once it was called
@@ -38,9 +40,10 @@ Value = TypeVar("Value")
 
 
 def graphed(learner: Learner) -> Execution:
-    """Return the execution by CUDA graphs; raises UsageError where there is no GPU of NVIDIA."""
-    if not torch.cuda.is_available():
-        raise UsageError("engine.execution", "graphed needs a GPU of NVIDIA", hint="leave engine.execution at auto")
+    """Return the execution by CUDA graphs, for members on a GPU; raises UsageError under a torch that is too old."""
+    if TorchVersion(torch.__version__) < OLDEST:
+        problem = f"graphed needs torch {OLDEST} or newer, and this is {torch.__version__}"
+        raise UsageError("engine.execution", problem, hint="leave engine.execution at auto")
     return graphed_by(learner, on_cuda)
 
 
@@ -48,7 +51,7 @@ def graphed_by(learner: Learner, make: Callable[[], Capture]) -> Execution:
     """Return the execution whose graphs are captured by what *make* makes, anew whenever no graph is left."""
     inner = batched(learner) if learner.model.takes_members else vmap(learner)
     pieces = _Pieces(inner, make)
-    return Execution(pieces.gather, lambda ensemble: clone(inner.scatter(ensemble)), pieces.train, pieces.report)
+    return Execution(pieces.gather, pieces.scatter, pieces.train, pieces.report)
 
 
 def on_cuda() -> Capture:
@@ -90,12 +93,19 @@ class _Pieces:
     def gather(self, members: list[MemberState]) -> Ensemble:
         """Return *members* in the tensors of the last ensemble if they fit, since graphs hold for these."""
         gathered = self._inner.gather(members)
+        if self._is_given_up:
+            return gathered
         if self._ensemble is None or _form(gathered) != _form(self._ensemble):
             self._forget()
             self._ensemble = gathered
         else:
             _copy(gathered, self._ensemble)
         return self._ensemble
+
+    def scatter(self, ensemble: Ensemble) -> list[MemberState]:
+        """Return the members of *ensemble*, in tensors of their own as long as its tensors may be written by graphs."""
+        members = self._inner.scatter(ensemble)
+        return members if self._is_given_up else clone(members)
 
     def train(self, ensemble: Ensemble, lesson: Lesson, draws: Draw) -> tuple[Ensemble, Tensor]:
         """Train by graphs as far as there are some."""
@@ -134,7 +144,7 @@ class _Pieces:
             graph = self._graph(ensemble, lesson, draws)
             _copy(before, ensemble)
             graph.replay()
-            _compare((ensemble, graph.losses.mT), (expected, losses.mT))
+            _compare((ensemble, graph.losses), (expected, losses))
             self._graphs[key] = graph
         finally:
             _copy(expected, ensemble)
@@ -160,6 +170,7 @@ class _Pieces:
         except Exception as error:  # noqa: BLE001  steps that cannot be noted fail by errors of any kind; too little memory is one
             self._is_given_up, self._reason = True, f"{type(error).__name__}: {error}".split("\n")[0][:300]
             self._forget()
+            self._ensemble, self._masks = None, None
             return None
         finally:
             self._seconds += time.perf_counter() - begin
@@ -175,14 +186,11 @@ class _Pieces:
 
 
 def _pieces(draws: Draw) -> Iterator[Draw]:
-    """Yield *draws* in as few pieces as there are, whose numbers of steps are powers of two.
-
-    Contiguous: as draws come, their strides depend on the number of steps of the whole chunk.
-    """
+    """Yield *draws* in as few pieces as there are, whose numbers of steps are powers of two."""
     steps, first = len(draws.current), 0
     while first < steps:
         last = first + 2 ** ((steps - first).bit_length() - 1)
-        yield pytree.tree_map(lambda leaf, first=first, last=last: leaf[first:last].contiguous(), draws)
+        yield pytree.tree_map(lambda leaf, first=first, last=last: packed(leaf[first:last]), draws)
         first = last
 
 
@@ -211,14 +219,7 @@ def _copy(source: Any, target: Any) -> None:
 
 
 def _compare(found: Any, expected: Any) -> None:
-    """Raise RuntimeError unless both trees, of tensors [E, ...], hold the same numbers but for rounding."""
-    if not all(map(_is_close, pytree.tree_leaves(found), pytree.tree_leaves(expected))):
+    """Raise RuntimeError unless both trees hold the same bits; what diverged may hold what is no number."""
+    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True)
+    if not all(torch.allclose(*pair, rtol=0, atol=0, equal_nan=True) for pair in pairs):
         raise RuntimeError("a graph came to other numbers than the steps that it is made of")
-
-
-def _is_close(found: Tensor, expected: Tensor) -> bool:
-    """Tell whether they are, member by member; one that diverged may hold anything."""
-    if not (expected.is_floating_point() and expected.numel()):
-        return torch.equal(found, expected)
-    gap, size = (values.abs().reshape(len(values), -1).amax(1) for values in (found - expected, expected))
-    return bool(((gap <= CLOSE * size) | ~size.isfinite()).all())
