@@ -77,13 +77,13 @@ def a_run(seed=0, method="naive", *, scenario="class", model=("mlp", {}), optim=
     return Run(**{**defaults, **sections})
 
 
-def a_setup(runs, stream=None, dtype=torch.float32):
+def a_setup(runs, stream=None, dtype=torch.float32, device="cpu"):
     """Return the setup of *runs* on *stream*."""
     stream = stream or a_stream()
     source = Source(
         DATA, stream.train_inputs.shape[1:], stream.head_rows, len(stream.train_rows), len(stream.test_rows), lambda: stream
     )
-    return prepare(runs, learner_of(runs[0], source), stream, device=torch.device("cpu"), dtype=dtype)
+    return prepare(runs, learner_of(runs[0], source), stream, device=torch.device(device), dtype=dtype)
 
 
 def outcomes(runs, way="loop", stream=None, dtype=torch.float32, watch=None, *, resume=None):
