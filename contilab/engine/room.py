@@ -74,7 +74,7 @@ class Room:
 def _facts(members: int, form: Form, demand: Demand, free: Free) -> dict[str, Any]:
     """Return why *members* are too many, in words and numbers."""
     how = "measured" if demand.is_measured else "by shapes"
-    shared = max(demand.step - demand.member, demand.closing)
+    shared = max(demand.shared(members), demand.closing)
     each = max(demand.member, demand.state)
     told = f"{members} runs would take {demand.of(members) / MIB:,.0f} MiB in the form {form} ({how})"
     return {

@@ -1,12 +1,13 @@
 """Whether members fit into memory together, told before they are trained."""
 
 import pytest
+import torch
 
 from contilab import catalog
 from contilab.engine import demand as demand_module
 from contilab.engine import room as room_module
 from contilab.engine.choice.form import Form
-from contilab.engine.demand import COPIES, Demand, bound, measured
+from contilab.engine.demand import COPIES, PIECES, Demand, bound, measured
 from contilab.engine.ensemble import tree_bytes
 from contilab.engine.environment import EXECUTIONS, TABLE, choose
 from contilab.engine.room import FILLED, Crowded, Room
@@ -53,6 +54,20 @@ class TestDemand:
     def test_as_many_as_fit(self, free):
         """No more members fit than take what is free, and one more would not; one is tried in any case."""
         demand = Demand(100, 90, 20, 150, is_measured=True)
+        fitting = demand.fitting(free, 50)
+
+        assert fitting == 1 or demand.of(fitting) <= free
+        assert demand.of(fitting + 1) > free
+
+    @pytest.mark.parametrize(("members", "expected"), [(1, 170), (2, 240), (3, 380), (4, 470)])
+    def test_parts_side_by_side(self, members, expected):
+        """Each part that is trained beside others takes a step's memory of its own; there are no more parts than members."""
+        assert Demand(100, 90, 20, 150, is_measured=True, beside=50, parts=3).of(members) == expected
+
+    @pytest.mark.parametrize("free", range(0, 1000, 10))
+    def test_as_many_parts_as_fit(self, free):
+        """No more members fit than take what is free with their parts, and one more would not."""
+        demand = Demand(100, 90, 20, 150, is_measured=True, beside=50, parts=3)
         fitting = demand.fitting(free, 50)
 
         assert fitting == 1 or demand.of(fitting) <= free
@@ -121,6 +136,24 @@ class TestMeasured:
         assert found.is_measured
         assert most.state <= found.member <= most.member + 2 * MIB  # what the C library takes in pieces
         assert found.step >= most.state
+
+    @pytest.mark.parametrize(
+        ("hidden", "threads", "parts"),
+        [([1500, 200], 1, 1), ([1500, 200], 2, 2), ([1500, 200], 3, 3), ([1500, 200], 4, 2), ([1500], 2, 1)],
+    )
+    def test_of_parts_side_by_side(self, make, monkeypatch, hidden, threads, parts):
+        """One thread is measured; each further part of a model that several threads train takes what a step does."""
+        monkeypatch.setattr(demand_module, "_train", lambda *_: counts.append(torch.get_num_threads()))
+        monkeypatch.setattr(demand_module, "_peak", lambda setup, act: (act(), 2**30 * (len(setup.runs) + 2))[1])
+        counts, before = [], torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            found = measured(group(make, 3, model=("mlp", {"hidden": hidden})), EXECUTIONS["loop"], 2**40)
+        finally:
+            torch.set_num_threads(before)
+
+        assert counts == [1, 1]
+        assert (found.step, found.member, found.beside, found.parts) == (3 * 2**30, 2**30, int(2**31 * PIECES), parts)
 
     def test_without_a_peak(self, make, monkeypatch, tmp_path):
         """Where the system does not tell the peak of a process the bound stands in."""
