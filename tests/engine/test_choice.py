@@ -352,6 +352,31 @@ class TestTrial:
         assert laps[0].samples == laps[-1].samples == 2 * 16
 
 
+class TestRace:
+    """The two fastest in turns."""
+
+    class Stub:
+        """A pace that takes no time, and notes how long it was to go on."""
+
+        def __init__(self):
+            self.asked = []
+
+        def during(self, seconds):
+            """Train nothing."""
+            self.asked.append(seconds)
+            return Lap(1, 1, 0.01, 0.01)
+
+    @pytest.mark.parametrize(("seconds", "turns"), [(0.1, 0), (0.2, 1), (0.4, 2), (60.0, 5), (-1.0, 0)])
+    def test_a_turn_has_several_steps_of_both(self, seconds, turns):
+        """With steps of 10 ms a turn of eight of both takes 0.16 s: as many turns fit, five at most, and none of fewer steps."""
+        first = Lap(1, 1, 0.01, 0.01)
+        pair = [trial_module._Tried(form, self.Stub(), [first], [first], is_alone=False) for form in (LOOP, VMAP)]
+        trial_module._race(pair, time.perf_counter() + seconds)
+
+        assert [len(tried.laps) - 1 for tried in pair] == [turns, turns]
+        assert all(one > 7 * 0.01 for tried in pair for one in tried.pace.asked)
+
+
 class TestBf16:
     """Products in bf16."""
 

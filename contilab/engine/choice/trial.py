@@ -32,7 +32,8 @@ MOST_SECONDS = 2.7  # in all, besides the first steps of each form; 3 are promis
 WORTH = 20  # a measurement may take one part in so many of the training it is for; chosen
 LEAST_SECONDS = 0.1  # of a measurement that is worth making; chosen: 100 steps of one member of an MLP 2x400
 ENOUGH_STEPS = 200  # of one form; chosen: the median of so many steps hardly moves
-TURNS = 5  # of the two fastest
+TURNS = 5  # of the two fastest, at most
+LEAST_STEPS = 8  # of a turn; chosen: of 32 MLPs 2x400 a beginning takes two thirds of a step
 GRAPH_STEPS = 3  # graphs of n steps, n / 2, ... 1 are made, training included, in at most the time of 3 n graphs of one step
 LEAST_SHARE = 0.7  # that steps may have of a lap, whatever its beginning seems to take; chosen
 
@@ -98,14 +99,14 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
     members = initial_members(setup)
     rates: dict[Form, float] = {}
     fastest: list[_Tried] = []
-    for number, form in enumerate(forms):
+    for form in forms:
         begin = time.perf_counter()
         tried = _tried(setup, form, table, members)
         if tried is None:
             continue
         start += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
         seconds = min(seconds, setup.steps * _step_seconds(tried) / WORTH)
-        end = time.perf_counter() + (start + seconds - time.perf_counter()) / 2 / (len(forms) - number)
+        end = time.perf_counter() + seconds / 2 / len(forms)  # the other half is left to the two fastest
         if form.execution in table.graphed and not _has_graphs(setup, tried, end):
             continue
         share = end - time.perf_counter()
@@ -158,12 +159,10 @@ def _longest(setup: Setup, step_seconds: float, seconds: float) -> int:
 
 
 def _race(pair: Sequence[_Tried], deadline: float) -> None:
-    """Let the *pair* train in turns, as long as a step of both fits into the time that is left."""
-    for turn in range(TURNS):
-        left = deadline - time.perf_counter()
-        if sum(map(_step_seconds, pair)) > left:
-            return
-        share = left / 2 / (TURNS - turn)
+    """Let the *pair* train in turns, as many as have time for `LEAST_STEPS` of both: fewer tell little but of beginnings."""
+    turns = min(TURNS, int((deadline - time.perf_counter()) / (LEAST_STEPS * sum(map(_step_seconds, pair)))))
+    for turn in range(turns):
+        share = (deadline - time.perf_counter()) / 2 / (turns - turn)
         for tried in pair:
             tried.laps.append(tried.pace.during(_enough(tried, share)))
 
