@@ -368,7 +368,7 @@ class TestRace:
 
     @pytest.mark.parametrize(("seconds", "turns"), [(0.1, 0), (0.2, 1), (0.4, 2), (60.0, 5), (-1.0, 0)])
     def test_a_turn_has_several_steps_of_both(self, seconds, turns):
-        """With steps of 10 ms a turn of eight of both takes 0.16 s: as many turns fit, five at most, and none of fewer steps."""
+        """With steps of 10 ms a turn of eight of both takes 0.16 s: as many turns fit, five at most, none with fewer."""
         first = Lap(1, 1, 0.01, 0.01)
         pair = [trial_module._Tried(form, self.Stub(), [first], [first], is_alone=False) for form in (LOOP, VMAP)]
         trial_module._race(pair, time.perf_counter() + seconds)
