@@ -54,10 +54,13 @@ def from_module(module: nn.Module, input_shape: tuple[int, ...], rows: int) -> M
 
 
 class _Own(threading.local):
-    """A copy of a module for each thread that calls it, and its head: a call puts a member's parameters into the module."""
+    """A copy of a module for each thread that calls it, and its head: a call puts a member's parameters into the module.
+
+    The copies hold the same parameters, which no call looks at.
+    """
 
     def __init__(self, module: nn.Module) -> None:
-        self.module = copy.deepcopy(module)
+        self.module = copy.deepcopy(module, {id(value): value for value in module.parameters()})
         self.head = [layer for layer in self.module.modules() if isinstance(layer, nn.Linear)][-1]
 
 

@@ -114,6 +114,9 @@ def _make(name: str, function: Callable[..., Any]) -> Callable[..., Model]:
         if not isinstance(model, Model):
             problem = f"{name} returns {type(model).__name__}, not a contilab.models.contract.Model or torch.nn.Module"
             raise InputError(PLACE, problem, hint="return a table of parameters, a function forward and its operations")
+        if type(model.flops) is not int or model.flops < 0:
+            problem = f"{name} returns a model whose flops are {model.flops!r}, not a whole number"
+            raise InputError(PLACE, problem, hint="count the operations of one sample, 2 per multiply-add, or give 0")
         return model
 
     return make

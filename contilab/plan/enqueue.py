@@ -18,6 +18,7 @@ from contilab.plan.expand import Expanded
 from contilab.plan.grouping import groups
 from contilab.plan.speed import Answers
 from contilab.plan.study import study
+from contilab.spec.canonical import INTEGERS
 from contilab.spec.study import Cell, Study
 from contilab.store.layout import Layout
 from contilab.store.store import Store, create_store, open_store
@@ -101,7 +102,7 @@ def _opened(root: Path) -> Store | None:
 def _with_cost(cell: Cell, expanded: Expanded, costs: Costs) -> Cell:
     """Return *cell* with what training one of its runs takes, by which runners tell the long groups."""
     run = expanded.runs[next(iter(cell.runs.values()))]
-    return replace(cell, flops=costs.of(run).flops)
+    return replace(cell, flops=min(costs.of(run).flops, INTEGERS[-1]))
 
 
 def _known(store: Store | None, expanded: Expanded) -> _Known:

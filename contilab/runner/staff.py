@@ -3,7 +3,8 @@
 Two processes of one thread each train more than one of two: measured on two Xeon cores with eight MLPs 2x400 under vmap,
 43,000 samples/s together against 23,000 to 38,000. So there is one worker per core, or per group where these are fewer, which
 then share the cores; unless `bench` measured on this machine that one worker trains more of what is planned. A worker keeps
-its threads: where groups run out, the cores of those that have ended stay idle until the last one ends.
+its threads: where groups run out, the cores of those that have ended stay idle until the last one ends. Groups are counted
+whether or not others work on them: who else begins in this moment is not known.
 """
 
 import os

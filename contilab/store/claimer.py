@@ -77,6 +77,7 @@ class Claimer:
         self._pauses = Pauses(min(POLL_SECONDS, store.ttl_s / 4))
         self._busy_since: dict[str, float] = {}
         self._damaged: dict[str, Fault] = {}
+        self._seen_busy: set[str] = set()  # groups that others worked on when they were last looked at
         self._boot_id = boot_id()
         self._is_local = is_local(store.root)
 
@@ -97,6 +98,7 @@ class Claimer:
                 self._pauses.begin_anew()
                 return one
             found[gid] = one
+            (self._seen_busy.add if one == "busy" else self._seen_busy.discard)(gid)
         self._pauses.note({gid: (why, highest(self._layout, gid)) for gid, why in found.items()})
         damaged = tuple(self._damaged[gid] for gid, why in found.items() if why == "damaged")
         whys = ("busy", "quarantined", "cancelled", "refused")
@@ -151,10 +153,13 @@ class Claimer:
         return quarantine(self._layout, gid, last.n, facts) if facts else opening
 
     def _walk(self, study: str | None) -> Sequence[tuple[str, tuple[str, ...]]]:
-        """Return the open groups, the longest first, so that none is left at the end for which all others would wait."""
+        """Return the open groups, the longest first, so that none is left at the end for which all others would wait.
+
+        Those that others work on are the longest, and come last where this runner has seen them: to look costs a few reads.
+        """
         groups = list(self._openings.open_groups(study).items())
         random.shuffle(groups)  # spreads runners over groups that take about as long
-        return sorted(groups, key=lambda group: self._openings.length(group[1]), reverse=True)
+        return sorted(groups, key=lambda group: (group[0] in self._seen_busy, -self._openings.length(group[1])))
 
     def _may_follow(self, gid: str, last: Generation) -> bool:
         return not last.is_open or self._observer.is_stale(self._layout.beat(gid, last.n)) or self._is_dead(gid, last)

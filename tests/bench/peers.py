@@ -213,7 +213,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--precision", nargs="+", default=["fp32", "auto"], help="of contilab; the peers have fp32")
+    words = ["fp32", "auto"]
+    parser.add_argument("--precision", nargs="+", choices=words, default=words, help="of contilab; the peers have fp32")
     parser.add_argument("--avalanche", help="the Python of the environment that has it")
     parser.add_argument("--avalanche-seeds", type=int, default=0, help="so many of the seeds, the time scaled; all")
     parser.add_argument("--fmnist", default="/usr/share/datasets/fashion-mnist", help="folder of the four .gz files")

@@ -39,6 +39,10 @@ def wrong(input_shape: tuple[int, ...], rows: int) -> int:
     return rows
 
 
+def estimated(input_shape: tuple[int, ...], rows: int) -> Model:
+    return net(input_shape, rows)._replace(flops=2e6)
+
+
 def failing(input_shape: tuple[int, ...], rows: int) -> Model:
     raise ValueError(f"no {rows}")
 
@@ -172,6 +176,7 @@ class TestOwnModel:
         ("name", "problem"),
         [
             ("nets:wrong", "returns int, not"),
+            ("nets:estimated", r"returns a model whose flops are 2000000\.0, not a whole number"),
             ("nets:failing", r"shape \[2\]: ValueError: no 3"),
             ("nets:leaving", r"shape \[2\]: SystemExit: 7"),
         ],

@@ -52,7 +52,7 @@ class TestClaimNext:
         second.close()
 
     def test_the_longest_first(self, plan, claimer):
-        """Of open groups that with the most arithmetic goes first, by the runs that are still open, whatever chance says."""
+        """Of open groups that with the most arithmetic goes first, whatever chance says."""
         planned = plan(groups=6)
         flops = {rid: 10**9 * 4**place for place, rid in enumerate(planned.rids[1:])}  # of the first none are known
         [cell] = planned.study.cells
@@ -64,8 +64,36 @@ class TestClaimNext:
         for claim in claims:
             claim.close()
 
+    def test_what_was_seen_busy_comes_last(self, plan, claimer):
+        """A runner does not look again first at what others train, and gets it all the same once they let it go."""
+        planned = plan(groups=3)
+        [cell] = planned.study.cells
+        cells = [replace(cell, runs={run.seed: run.rid}, flops=4**run.seed) for run in planned.runs]
+        planned.store.add_study(replace(planned.study, cells=tuple(cells)))
+        longest, runner = claimer(planned, "one").claim_next(), claimer(planned, "two")
+        claims = [runner.claim_next()]
+        longest.end("released")
+        longest.close()
+        claims += [runner.claim_next(), runner.claim_next()]
+
+        assert [claim.rids for claim in claims] == [(planned.rids[place],) for place in (1, 0, 2)]
+        for claim in claims:
+            claim.close()
+
+    def test_finished_runs_make_no_group_longer(self, plan, claimer):
+        """What has a result counts no more: two open runs go before one that is left of a group of three."""
+        planned = plan(groups=2, members=3)
+        [cell] = planned.study.cells
+        planned.store.add_study(replace(planned.study, cells=(replace(cell, flops=10**9),)))
+        long, short = (planned.store.group(gid) for gid in planned.gids)
+        for rid in (*long[:1], *short[:2]):
+            (planned.store.layout.results / rid).mkdir()
+
+        with claimer(planned).claim_next() as claim:
+            assert claim.gid == planned.gids[0]
+
     def test_runners_spread_over_groups_as_long(self, plan, claimer):
-        """Groups within a factor of two come in an order that chance decides, so that not all runners try the same one."""
+        """Groups between two powers of two come in an order that chance decides, so that not all runners try the same one."""
         planned = plan(groups=4)
         [cell] = planned.study.cells
         cells = [replace(cell, runs={run.seed: run.rid}, flops=1025 + 200 * run.seed) for run in planned.runs]
