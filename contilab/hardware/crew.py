@@ -1,6 +1,6 @@
 """How many processes of one machine train the most together, as `bench` measured it; it sets the default of `--workers`."""
 
-import math
+import statistics
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -32,12 +32,12 @@ def workers(answers: Iterable[tuple[dict[str, Any], Answer]], wanted: Iterable[W
     shape once).
     """
     measured = {_shape(shape): answer for shape, answer in answers if shape["device"] == "cpu"}
+    gains = {shape: gain for shape, answer in measured.items() if (gain := _gain(answer, count))}
     asked = {_Shape(canonical(what), members) for *what, members in wanted}
-    found = {one: nearest for one in asked if (nearest := _nearest(one, measured))}
-    gains = [gain for one in set(found.values()) if (gain := _gain(measured[one], count))]
-    if not gains:
+    found = {one: nearest for one in asked if (nearest := _nearest(one, gains))}
+    if not found:
         return None
-    mean = math.prod(gains) ** (1 / len(gains))
+    mean = statistics.geometric_mean([gains[one] for one in set(found.values())])
     most = max(rate.processes for one in found.values() for rate in measured[one].rates)
     told = f"bench measured {most} processes" + (f", {count} of which reach" if count < most else " at")
     others = {f", {nearest.members} members in place of {one.members}" for one, nearest in found.items() if nearest != one}

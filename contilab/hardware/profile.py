@@ -9,7 +9,7 @@ damaged is no answer.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -96,13 +96,14 @@ class Profiles:
     """The answers that count here.
 
     *kept*: the folder of the store that all runners share. *cache*: the folder of a user, where `bench` writes without a store.
-    What is learned is remembered besides, so that without any folder nothing is measured twice.
+    What is learned is remembered besides, so that without any folder nothing is measured twice; also that there was no
+    answer, so that who asks once more after training hears what decided before it.
     """
 
     def __init__(self, kept: Path | None = None, cache: Path | None = None) -> None:
         self.kept = kept
         self.cache = cache
-        self._known: dict[str, Answer] = {}
+        self._known: dict[str, Answer | None] = {}
 
     def find(self, shape: Shape) -> Answer | None:
         """Return the answer for *shape*, or None. One of the cache is kept in the store from then on."""
@@ -111,15 +112,15 @@ class Profiles:
             answer = read(self.kept, shape)
             if answer is None and (cached := read(self.cache, shape)):
                 answer = self.keep(shape, cached)
-            if answer is None:
-                return None
             self._known[address] = answer
         return self._known[address]
 
-    def nearest(self, shape: Shape) -> tuple[int, Answer] | None:
-        """Return the answer for the number of members that is nearest to that of *shape*, see `near`, and that number."""
-        found = ((members, self.find(shape._replace(members=members))) for members in near(shape.members))
-        return next(((members, answer) for members, answer in found if answer), None)
+    def nearest(self, shape: Shape) -> Iterator[tuple[int, Answer]]:
+        """Yield the answers for the numbers of members that are near to that of *shape*, and these; the nearest first."""
+        for members in near(shape.members):
+            answer = self.find(shape._replace(members=members))
+            if answer:
+                yield members, answer
 
     def keep(self, shape: Shape, answer: Answer) -> Answer:
         """Keep *answer* and return the one that counts: another runner may be first. A full disk is no reason to stop."""

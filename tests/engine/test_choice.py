@@ -117,6 +117,14 @@ class TestDecide:
         assert near == Verdict(LOOP, "measured by bench with 6 members on 2026-01-01: 200 samples/s; vmap fp32 100")
         assert exact == Verdict(VMAP, "measured by bench on 2026-01-01: 300 samples/s; loop fp32 200")
 
+    def test_the_nearest_that_tells(self):
+        """An answer that knows no speed with as many threads does not hide the next one, which does."""
+        profiles = Profiles()
+        profiles.keep(SHAPE, answer(rate(VMAP, 300.0, threads=2)))
+        profiles.keep(SHAPE._replace(members=6), answer(rate(LOOP, 200.0)))
+
+        assert decide(question(), profiles, trial=pytest.fail).form == LOOP
+
     def test_too_few_members(self):
         """A number of members beyond a factor of 1.5 decides nothing."""
         profiles = Profiles()

@@ -52,6 +52,14 @@ class TestWorkers:
         assert "0.50 times" in found.reason
         assert found.reason.endswith(", 4 members in place of 3, 4 members in place of 5, 8 members in place of 7")
 
+    def test_the_nearest_that_tells(self):
+        """An answer that knows one process only does not hide the next one, which knows both."""
+        shape, alone = answer("mlp", MLP, alone=100, together=100, members=6)
+        answers = [(shape, alone._replace(rates=alone.rates[:2])), answer("mlp", MLP, alone=100, together=150)]
+        found = workers(answers, [("mlp", MLP, 32, 6)], 2)
+
+        assert found.reason.endswith("1.50 times the samples/s of one, 8 members in place of 6")
+
     @pytest.mark.parametrize(("count", "gain"), [(4, 2.0), (3, 1.5), (2, None)])
     def test_fewer_processes(self, count, gain):
         """Fewer processes than were measured reach their share, if each has as many threads; otherwise nothing is known."""

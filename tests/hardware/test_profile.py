@@ -64,14 +64,24 @@ class TestProfiles:
             put(tmp_path, SHAPE._replace(members=count), ANSWER._replace(foreign_cores=float(count)), replaces=False)
         expected = (found, ANSWER._replace(foreign_cores=float(found))) if found else None
 
-        assert Profiles(tmp_path).nearest(SHAPE._replace(members=members)) == expected
+        assert next(Profiles(tmp_path).nearest(SHAPE._replace(members=members)), None) == expected
 
     @pytest.mark.parametrize("machine", [HERE._replace(fingerprint="e" * 64), HERE._replace(torch="2.12.0")])
     def test_nearly_as_many_members_elsewhere(self, tmp_path, machine):
         """What another machine, or another torch, measured with nearly as many members is never found."""
         put(tmp_path, SHAPE._replace(machine=machine), ANSWER, replaces=False)
 
-        assert Profiles(tmp_path).nearest(SHAPE._replace(members=7)) is None
+        assert list(Profiles(tmp_path).nearest(SHAPE._replace(members=7))) == []
+
+    def test_who_asks_again_hears_the_same(self, tmp_path):
+        """That there was no answer is remembered, so what is recorded after training is what decided before it."""
+        profiles = Profiles(tmp_path)
+        before = profiles.find(SHAPE)
+        put(tmp_path, SHAPE, ANSWER, replaces=False)
+
+        assert before is None
+        assert profiles.find(SHAPE) is None
+        assert Profiles(tmp_path).find(SHAPE) == ANSWER
 
     def test_under_a_false_name(self, tmp_path):
         """A file that was copied to the name of another machine's answer is none."""

@@ -45,13 +45,13 @@ def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -
     """Return the form for *question*; what a *trial* finds is kept in *profiles*."""
     if len(question.forms) == 1:
         return Verdict(question.forms[0], question.rule.reason)
-    found = profiles.nearest(question.shape)
-    if found and (verdict := _best(found[1], question, found[0])):
-        return verdict
-    answer = profiles.find(question.own)
-    if answer is None and trial is not None:
-        answer = _measured(question, profiles, trial)
-    return (answer and _best(answer, question, question.own.members)) or question.rule
+    for members, answer in profiles.nearest(question.shape):
+        if verdict := _best(answer, question, members):
+            return verdict
+    own = profiles.find(question.own)
+    if own is None and trial is not None:
+        own = _measured(question, profiles, trial)
+    return (own and _best(own, question, question.own.members)) or question.rule
 
 
 def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | None:
