@@ -2,9 +2,10 @@
 
 Members share what one of them takes alone and gives back, in a step of the loop as in an exam; the rest grows with every
 member. Two measurements on one thread, with one member and with two, tell both apart. With several threads parts of the members
-are trained side by side (`executions/abreast`), each of which takes what a step gives back:
+are trained side by side (`executions/abreast`), and those of a block in one step (`executions/blocks`); each of them takes what
+a step gives back:
 
-    E members take the larger of  step + (E - 1) * member + (min(parts, E) - 1) * beside  and  E * state + closing
+    E members take the larger of  step + (E - 1) * member + (min(at_once, E) - 1) * beside  and  E * state + closing
 
 Parts are not measured: it takes hundreds of steps until all of them are at their largest at once. MiB that the loop took of
 reduced ResNet-18 at batch 32 within half a second, within 100 to 300 steps, and by these numbers: two members in two parts 204
@@ -24,6 +25,7 @@ from contilab.engine.choice.pace import Pace
 from contilab.engine.ensemble import clone, tree_bytes
 from contilab.engine.evaluate import BATCH
 from contilab.engine.executions.abreast import LEAST_BYTES
+from contilab.engine.executions.blocks import THREAD_BYTES
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.importance import CHUNK_BYTES, CHUNK_SAMPLES
 from contilab.engine.recording.features import MOST
@@ -49,8 +51,8 @@ LOOKED_AT = 2  # samples of the pass whose results are counted; more than one, a
 class Demand(NamedTuple):
     """Bytes on the device: of one member in training, of each further one, of one that waits, of an exam or an importance.
 
-    *is_measured*: else they are a bound from shapes. *beside*: more bytes of each of the *parts* that are trained at once, but
-    for the first.
+    *is_measured*: else they are a bound from shapes. *beside*: more bytes of each member of the *at_once* that are in a step
+    at the same time, but for the first.
     """
 
     step: int
@@ -59,11 +61,11 @@ class Demand(NamedTuple):
     closing: int
     is_measured: bool
     beside: int = 0
-    parts: int = 1
+    at_once: int = 1
 
     def shared(self, members: int) -> int:
         """Return what *members* in training take besides what each of them does."""
-        return self.step - self.member + (min(self.parts, members) - 1) * self.beside
+        return self.step - self.member + (min(self.at_once, members) - 1) * self.beside
 
     def of(self, members: int) -> int:
         """Return what *members* take together."""
@@ -71,8 +73,8 @@ class Demand(NamedTuple):
 
     def fitting(self, free: int, members: int) -> int:
         """Return how many of *members* fit into *free* bytes; one at least, which nothing could make smaller."""
-        alone = min(self.parts, 1 + (free - self.step) // max(1, self.member + self.beside))  # each in a part of its own
-        in_parts = (free - self.shared(self.parts)) // max(1, self.member)
+        alone = min(self.at_once, 1 + (free - self.step) // max(1, self.member + self.beside))  # each in a step of its own
+        in_parts = (free - self.shared(self.at_once)) // max(1, self.member)
         waiting = (free - self.closing) // max(1, self.state)
         return max(1, min(members, max(alone, in_parts), waiting))
 
@@ -115,7 +117,7 @@ def measured(setup: Setup, make: MakeExecution, free: int) -> Demand:
     closing = max(exam * _exam_samples(setup) // max(1, min(EXAM, _exam_samples(setup))), sizes.closing)
     step, member = max(one, state), max(one if two is None else two - one, state)
     beside = int(PIECES * max(0, step - member))  # nothing of vmap, whose members are all in one step
-    return Demand(step, member, state, closing, is_measured=True, beside=beside, parts=_most_parts(setup, sizes.params))
+    return Demand(step, member, state, closing, is_measured=True, beside=beside, at_once=_at_once(setup, sizes.params))
 
 
 @contextmanager
@@ -129,10 +131,16 @@ def _in_one_part() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _most_parts(setup: Setup, params: int) -> int:
-    """Return in how many parts at most any number of members of *setup* is trained at once, see `abreast`."""
-    threads = torch.get_num_threads() if setup.device.type == "cpu" and params >= LEAST_BYTES else 1
-    return max(count for count in range(1, min(len(setup.runs), threads) + 1) if threads % count == 0)
+def _at_once(setup: Setup, params: int) -> int:
+    """Return how many members at most are in a step at the same time, whatever number of them is trained.
+
+    One for each thread that trains a part. Two members that fit into the block of a thread were measured in one step. Where
+    they do not, a part with more threads has blocks of more.
+    """
+    if setup.device.type != "cpu" or params < LEAST_BYTES:
+        return 1
+    threads = torch.get_num_threads()
+    return max(threads, threads * THREAD_BYTES // params) if 2 * params > THREAD_BYTES else threads
 
 
 def _sizes(setup: Setup) -> _Sizes:

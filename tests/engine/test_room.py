@@ -10,6 +10,7 @@ from contilab.engine.choice.form import Form
 from contilab.engine.demand import COPIES, PIECES, Demand, bound, measured
 from contilab.engine.ensemble import tree_bytes
 from contilab.engine.environment import EXECUTIONS, TABLE, choose
+from contilab.engine.executions import abreast, blocks
 from contilab.engine.room import FILLED, Crowded, Room
 from contilab.engine.setup import initial_members
 from contilab.hardware.memory import MIB, Free
@@ -62,12 +63,12 @@ class TestDemand:
     @pytest.mark.parametrize(("members", "expected"), [(1, 170), (2, 240), (3, 380), (4, 470)])
     def test_parts_side_by_side(self, members, expected):
         """Each part that is trained beside others takes a step's memory of its own; there are no more parts than members."""
-        assert Demand(100, 90, 20, 150, is_measured=True, beside=50, parts=3).of(members) == expected
+        assert Demand(100, 90, 20, 150, is_measured=True, beside=50, at_once=3).of(members) == expected
 
     @pytest.mark.parametrize("free", range(0, 1000, 10))
     def test_as_many_parts_as_fit(self, free):
         """No more members fit than take what is free with their parts, and one more would not."""
-        demand = Demand(100, 90, 20, 150, is_measured=True, beside=50, parts=3)
+        demand = Demand(100, 90, 20, 150, is_measured=True, beside=50, at_once=3)
         fitting = demand.fitting(free, 50)
 
         assert fitting == 1 or demand.of(fitting) <= free
@@ -138,11 +139,21 @@ class TestMeasured:
         assert found.step >= most.state
 
     @pytest.mark.parametrize(
-        ("hidden", "threads", "parts"),
-        [([1500, 200], 1, 1), ([1500, 200], 2, 2), ([1500, 200], 3, 3), ([1500, 200], 4, 2), ([1500], 2, 1)],
+        ("hidden", "threads", "at_once"),
+        [
+            ([1500, 200], 1, 1),
+            ([1500, 200], 2, 2),
+            ([1500, 200], 3, 3),
+            ([1500, 200], 4, 4),
+            ([1500], 2, 1),
+            ([1500, 750], 3, 5),
+        ],
     )
-    def test_of_parts_side_by_side(self, make, monkeypatch, hidden, threads, parts):
-        """One thread is measured; each further part of a model that several threads train takes what a step does."""
+    def test_of_parts_side_by_side(self, make, monkeypatch, hidden, threads, at_once):
+        """One thread is measured; each further member of a model that several threads train at once takes what a step does.
+
+        Two of 4.6 MB share no block of one thread, but five those of three threads that train one part.
+        """
         monkeypatch.setattr(demand_module, "_train", lambda *_: counts.append(torch.get_num_threads()))
         monkeypatch.setattr(demand_module, "_peak", lambda setup, act: (act(), 2**30 * (len(setup.runs) + 2))[1])
         counts, before = [], torch.get_num_threads()
@@ -153,7 +164,21 @@ class TestMeasured:
             torch.set_num_threads(before)
 
         assert counts == [1, 1]
-        assert (found.step, found.member, found.beside, found.parts) == (3 * 2**30, 2**30, int(2**31 * PIECES), parts)
+        assert (found.step, found.member, found.beside, found.at_once) == (3 * 2**30, 2**30, int(2**31 * PIECES), at_once)
+
+    @pytest.mark.parametrize("threads", [1, 2, 3, 4, 5, 7, 8, 16])
+    def test_no_more_are_in_a_step_than_are_counted(self, make, threads):
+        """For any number of members: parts side by side, times a block of one; of a model whose pairs share no block."""
+        setup = group(make, 17, model=("mlp", {"hidden": [1500, 750]}))
+        members, before = initial_members(setup), torch.get_num_threads()
+        try:
+            for count in range(1, 18):
+                torch.set_num_threads(threads)
+                counted, parts = demand_module._at_once(setup, tree_bytes(members[0].params)), abreast._parts(members[:count])
+                torch.set_num_threads(threads // parts)
+                assert min(count, parts * blocks.largest(members)) <= counted
+        finally:
+            torch.set_num_threads(before)
 
     def test_without_a_peak(self, make, monkeypatch, tmp_path):
         """Where the system does not tell the peak of a process the bound stands in."""

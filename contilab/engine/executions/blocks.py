@@ -23,12 +23,16 @@ THREAD_BYTES = 8 * 2**20  # parameters per thread; chosen by the table above
 
 def in_blocks(members: list[MemberState]) -> list[MemberState]:
     """Return *members* stacked in blocks of nearly one size; on a device other than a processor in a single one."""
-    first = members[0]
-    most = len(members)
-    if first.stored.device.type == "cpu":
-        most = max(1, torch.get_num_threads() * THREAD_BYTES // tree_bytes(first.params))
-    count = -(-len(members) // most)
+    count = -(-len(members) // largest(members))
     return [stack(block) for block in evenly(members, count)]
+
+
+def largest(members: list[MemberState]) -> int:
+    """Return how many of *members* a block has at most."""
+    first = members[0]
+    if first.stored.device.type != "cpu":
+        return len(members)
+    return max(1, torch.get_num_threads() * THREAD_BYTES // tree_bytes(first.params))
 
 
 def evenly(items: list[Item], count: int) -> list[list[Item]]:
