@@ -74,12 +74,12 @@ def unbind(draws: Draw) -> list[Draw]:
 
 
 def packed(values: Tensor) -> Tensor:
-    """Return *values* as they lie in memory of their own, with the strides that follow from their shape alone.
+    """Return *values* without gaps between them, with the strides that follow from their shape alone.
 
     As draws come, their strides depend on the number of steps of the whole chunk; `contiguous` leaves that of an axis of one
     member so.
     """
-    return values.flatten().view(values.shape)
+    return values.contiguous().flatten().view(values.shape)
 
 
 def _unbound(replay: Replay) -> list[Replay]:

@@ -341,6 +341,23 @@ class TestTrial:
 
         assert [one.execution for one in try_out(setup, [VMAP, LOOP], table, 0.0)] == ["loop"]
 
+    @pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 40])
+    def test_failures_at_any_time(self, make, call):
+        """So is one that fails later, in whatever lap: the first ones, those of its share, or the race of the two fastest."""
+        calls = []
+
+        def fail(_members):
+            calls.append(1)
+            if len(calls) >= call:
+                raise MemoryError
+
+        table = Table({"loop": EXECUTIONS["loop"], "vmap": loop_after(fail)}, {})
+        setup = make.setup([make.run(seed, train=Train(steps=100_000, batch=16)) for seed in range(2)])
+        found = try_out(setup, [VMAP, LOOP], table, 1.0)
+
+        assert [one.execution for one in found] == ["loop"]
+        assert len(calls) == call
+
     def test_worth(self, make, setup):
         """A trifle is not worth measuring; long training is worth a twentieth of it, and 3 seconds at most."""
         long = make.setup([make.run(seed, train=Train(steps=1_000_000, batch=16)) for seed in range(2)])
@@ -375,11 +392,12 @@ class TestRace:
             return Lap(1, 1, 0.01, 0.01)
 
     @pytest.mark.parametrize(("seconds", "turns"), [(0.1, 0), (0.2, 1), (0.4, 2), (60.0, 5), (-1.0, 0)])
-    def test_a_turn_has_several_steps_of_both(self, seconds, turns):
+    def test_a_turn_has_several_steps_of_both(self, monkeypatch, seconds, turns):
         """With steps of 10 ms a turn of eight of both takes 0.16 s: as many turns fit, five at most, none with fewer."""
+        monkeypatch.setattr(trial_module.time, "perf_counter", lambda: 0.0)
         first = Lap(1, 1, 0.01, 0.01)
         pair = [trial_module._Tried(form, self.Stub(), [first], [first], is_alone=False) for form in (LOOP, VMAP)]
-        trial_module._race(pair, time.perf_counter() + seconds)
+        trial_module._race(pair, seconds)
 
         assert [len(tried.laps) - 1 for tried in pair] == [turns, turns]
         assert all(one > 7 * 0.01 for tried in pair for one in tried.pace.asked)

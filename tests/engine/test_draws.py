@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from contilab.engine.draws import packed
 from contilab.engine.setup import draws_of, initial_memory
 from contilab.spec.sections import Memory, Train
 
@@ -128,3 +129,16 @@ class TestDraws:
 
         assert counts.sum() == 40 * 120
         assert ((counts - 48) ** 2 / 48).sum() < 148.2
+
+
+class TestPacked:
+    """Draws of a piece of a chunk."""
+
+    @pytest.mark.parametrize(("steps", "members", "batch"), [(1, 2, 1), (1, 1, 3), (5, 1, 3), (2, 2, 1), (1, 1, 1)])
+    def test_strides_follow_from_the_shape(self, steps, members, batch):
+        """However many steps the whole chunk has; values stay."""
+        whole = torch.arange(members * 64 * batch).view(members, 64, batch).transpose(0, 1)  # [S, E, B]
+        piece = whole[:steps]
+
+        assert packed(piece).stride() == torch.empty(piece.shape).stride()
+        assert torch.equal(packed(piece), piece)

@@ -317,6 +317,11 @@ class TestGivingUp:
         with pytest.raises(RuntimeError, match="other numbers"):
             module._compare([wrong], [expected])
 
+    def test_zeros_of_either_sign_are_not_the_same(self):
+        """They are equal and have other bits, which hashes of results see."""
+        with pytest.raises(RuntimeError, match="other numbers"):
+            module._compare([torch.tensor(0.0)], [torch.tensor(-0.0)])
+
 
 class TestOffer:
     """Where it is offered."""

@@ -107,17 +107,15 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         start += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
         seconds = min(seconds, setup.steps * _step_seconds(tried) / WORTH)
         end = time.perf_counter() + seconds / 2 / len(forms)  # the other half is left to the two fastest
-        if form.execution in table.graphed and not _has_graphs(setup, tried, end):
+        if not _goes_on(setup, tried, end, has_graphs=form.execution in table.graphed):
             continue
-        share = end - time.perf_counter()
-        if _step_seconds(tried) < share:  # otherwise the second step has to do
-            tried.singles.append(tried.pace.lap(1))  # the quicker one counts: what disturbed the other is over
-            tried.laps[:] = [tried.pace.during(_enough(tried, share))]
         rates[form] = tried.speed
         fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
     if len(fastest) == 2:
-        _race(fastest, start + seconds)
+        failed = _race(fastest, start + seconds)
         rates |= {tried.form: tried.speed for tried in fastest}
+        if failed:
+            del rates[failed.form]
     threads = torch.get_num_threads()
     found = [Rate(*form, threads=threads, processes=1, samples_per_s=speed, spread=0.0) for form, speed in rates.items()]
     return tuple(sorted(found, key=lambda rate: -rate.samples_per_s))
@@ -133,6 +131,20 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         return _Tried(form, pace, [first], [first], is_alone)
     except Exception:  # noqa: BLE001  a form that cannot train this group is none to choose; out of memory belongs here
         return None
+
+
+def _goes_on(setup: Setup, tried: _Tried, end: float, *, has_graphs: bool) -> bool:
+    """Let *tried* train until *end*, by graphs if it is to have some; tell whether it could."""
+    try:
+        if has_graphs and not _has_graphs(setup, tried, end):
+            return False
+        share = end - time.perf_counter()
+        if _step_seconds(tried) < share:  # otherwise the second step has to do
+            tried.singles.append(tried.pace.lap(1))  # the quicker one counts: what disturbed the other is over
+            tried.laps[:] = [tried.pace.during(_enough(tried, share))]
+    except Exception:  # noqa: BLE001  as in the first steps
+        return False
+    return True
 
 
 def _has_graphs(setup: Setup, tried: _Tried, end: float) -> bool:
@@ -158,13 +170,20 @@ def _longest(setup: Setup, step_seconds: float, seconds: float) -> int:
     return 2 ** (most.bit_length() - 1) if most > 0 else 0
 
 
-def _race(pair: Sequence[_Tried], deadline: float) -> None:
-    """Let the *pair* train in turns, as many as have time for `LEAST_STEPS` of both: fewer tell little but of beginnings."""
+def _race(pair: Sequence[_Tried], deadline: float) -> _Tried | None:
+    """Let the *pair* train in turns, as many as have time for `LEAST_STEPS` of both: fewer tell little but of beginnings.
+
+    Return the one that failed, if one did; then the race is over.
+    """
     turns = min(TURNS, int((deadline - time.perf_counter()) / (LEAST_STEPS * sum(map(_step_seconds, pair)))))
     for turn in range(turns):
         share = (deadline - time.perf_counter()) / 2 / (turns - turn)
         for tried in pair:
-            tried.laps.append(tried.pace.during(_enough(tried, share)))
+            try:
+                tried.laps.append(tried.pace.during(_enough(tried, share)))
+            except Exception:  # noqa: BLE001  as in the first steps
+                return tried
+    return None
 
 
 def _step_seconds(tried: _Tried) -> float:
