@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from contilab import catalog
-from contilab.engine.choice.decide import Question, decide
+from contilab.engine.choice.decide import Found, Question, decide
 from contilab.engine.choice.form import Form, Table
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.choice.trial import seconds_worth, try_out
@@ -24,7 +24,7 @@ from contilab.engine.setup import Setup, learner_of, source_of
 from contilab.engine.step import Learner
 from contilab.hardware.device import Choice, choose_device
 from contilab.hardware.fingerprint import this_machine
-from contilab.hardware.profile import Profiles, Rate, Shape, written_out
+from contilab.hardware.profile import Profiles, Shape, written_out
 from contilab.spec.run import Run
 from contilab.spec.sections import Execution, Plugin
 
@@ -128,12 +128,14 @@ def model_settings(model: Plugin) -> dict[str, Any]:
     return written_out(catalog.entry("model", model.name).settings(**model.settings))
 
 
-def _trial(setup: Setup, room: Room | None, forms: Sequence[Form]) -> tuple[Rate, ...]:
+def _trial(setup: Setup, room: Room | None, forms: Sequence[Form]) -> Found:
     """Measure *forms* if that is worth its time, and if all members of *setup* surely fit into several of them at once."""
     seconds = seconds_worth(setup)
     if not seconds or (room and not room.is_ample(setup)):
-        return ()
-    return try_out(setup, forms, TABLE, seconds)
+        return Found(())
+    late: list[Form] = []
+    rates = try_out(setup, forms, TABLE, seconds, late.append)
+    return Found(rates, is_final=not late)
 
 
 def _own(shape: Shape, run: Run, learner: Learner, threads: int | None) -> Shape:

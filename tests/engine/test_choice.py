@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from contilab.engine.choice import trial as trial_module
-from contilab.engine.choice.decide import Question, Verdict, decide
+from contilab.engine.choice.decide import Found, Question, Verdict, decide
 from contilab.engine.choice.form import Form, Table, in_bf16
 from contilab.engine.choice.offer import Asked, offered
 from contilab.engine.choice.pace import Lap, Pace
@@ -155,7 +155,7 @@ class TestDecide:
 
         def trial(forms):
             asked.append(tuple(forms))
-            return (rate(LOOP, 300.0), rate(VMAP, 100.0))
+            return Found((rate(LOOP, 300.0), rate(VMAP, 100.0)))
 
         profiles = Profiles()
         compiled = LOOP._replace(compile="on")
@@ -169,7 +169,7 @@ class TestDecide:
 
     def test_kept_for_other_runners(self, tmp_path):
         """Another runner of the same machine finds it in the store."""
-        decide(question(), Profiles(tmp_path), lambda _: (rate(LOOP, 300.0),))
+        decide(question(), Profiles(tmp_path), lambda _: Found((rate(LOOP, 300.0),)))
 
         assert decide(question(), Profiles(tmp_path), trial=pytest.fail).form == LOOP
 
@@ -184,7 +184,14 @@ class TestDecide:
         """Where a trial finds nothing, the rule of thumb chooses, and nothing is kept."""
         profiles = Profiles()
 
-        assert decide(question(), profiles, lambda _: ()) == RULE
+        assert decide(question(), profiles, lambda _: Found(())) == RULE
+        assert profiles.find(OWN) is None
+
+    def test_what_a_longer_study_may_find_otherwise(self):
+        """What a trial found in too short a time decides for this group, and is not kept for others."""
+        profiles = Profiles()
+
+        assert decide(question(), profiles, lambda _: Found((rate(LOOP, 300.0),), is_final=False)).form == LOOP
         assert profiles.find(OWN) is None
 
     def test_one_form(self):

@@ -322,6 +322,18 @@ class TestGivingUp:
         with pytest.raises(RuntimeError, match="other numbers"):
             module._compare([torch.tensor(0.0)], [torch.tensor(-0.0)])
 
+    def test_what_is_no_number_has_bits_too(self):
+        """Two of them that differ in a bit are refused."""
+        one, other = (torch.tensor([bits], dtype=torch.int32).view(torch.float32) for bits in (0x7FC00000, 0x7FC00001))
+        with pytest.raises(RuntimeError, match="other numbers"):
+            module._compare([one], [other])
+
+    def test_numbers_with_gaps_between_them_are_compared(self):
+        """Also a single one, whatever its stride."""
+        values = torch.arange(24.0)[::3]
+        for own in (values, values[:1], values[0]):
+            module._compare([own], [own.clone()])
+
 
 class TestOffer:
     """Where it is offered."""
@@ -359,10 +371,10 @@ def study(make):
     return made
 
 
-def tried_out(setup, make, seconds=200.0):
+def tried_out(setup, make, seconds=200.0, late=lambda _form: None):
     """Return the executions that got a speed, of the loop and that of *make*, which makes graphs."""
     table = Table({"loop": EXECUTIONS["loop"], "graphed": make}, {}, frozenset({"graphed"}))
-    return {rate.execution for rate in try_out(setup, [Form("loop"), Form("graphed")], table, seconds)}
+    return {rate.execution for rate in try_out(setup, [Form("loop"), Form("graphed")], table, seconds, late)}
 
 
 class TestTrial:
@@ -396,10 +408,22 @@ class TestTrial:
         assert tried_out(study(150, steps=50), make) == {"loop"}
         assert set(camera.lengths) <= {1}
 
+    @pytest.mark.parametrize(("most", "told"), [(60.0, [Form("graphed")]), (0.0, [])])
+    def test_it_is_told_whether_longer_training_would_have_had_time(self, study, monkeypatch, most, told):
+        """So that a short study does not decide for long ones; where no study has more time, it may."""
+        monkeypatch.setattr(trial_module, "MOST_SECONDS", most)
+        late = []
+        found = tried_out(study(150), lambda learner: graphed_by(learner, Camera().made), 0.0, late.append)
+
+        assert found == {"loop"}
+        assert late == told
+
     def test_what_makes_none_is_not_measured(self, study):
         """Once it has given graphs up it is another form."""
 
         def refusing(_steps):
             raise RuntimeError("not permitted")
 
-        assert tried_out(study(19), lambda learner: graphed_by(learner, lambda: refusing)) == {"loop"}
+        late = []
+        assert tried_out(study(19), lambda learner: graphed_by(learner, lambda: refusing), late=late.append) == {"loop"}
+        assert not late

@@ -16,7 +16,18 @@ from contilab.hardware.profile import Answer, Profiles, Rate, Shape
 # Chosen: repetitions on a quiet machine differ by 1 to 3 %, and no choice may cost a tenth of the speed.
 MARGINS = {"compile": 1.05, "precision": 1.1}
 
-Trial = Callable[[Sequence[Form]], tuple[Rate, ...]]  # of eager forms; empty where it is not worth its time
+
+class Found(NamedTuple):
+    """What a trial found; no *rates* where it is not worth its time.
+
+    *is_final*: a longer study of such a group would not measure more forms.
+    """
+
+    rates: tuple[Rate, ...]
+    is_final: bool = True
+
+
+Trial = Callable[[Sequence[Form]], Found]  # of eager forms
 
 
 class Verdict(NamedTuple):
@@ -42,7 +53,7 @@ class Question(NamedTuple):
 
 
 def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -> Verdict:
-    """Return the form for *question*; what a *trial* finds is kept in *profiles*."""
+    """Return the form for *question*; what a *trial* finds is kept in *profiles* if it is final."""
     if len(question.forms) == 1:
         return Verdict(question.forms[0], question.rule.reason)
     for members, answer in profiles.nearest(question.shape):
@@ -59,11 +70,12 @@ def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | 
     if len(eager) < 2:
         return None
     with Neighbours() as others:
-        rates = trial(eager)
-    if not rates:
+        found = trial(eager)
+    if not found.rates:
         return None
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return profiles.keep(question.own, Answer(rates, "auto", now, round(others.cores, 2)))
+    answer = Answer(found.rates, "auto", now, round(others.cores, 2))
+    return profiles.keep(question.own, answer) if found.is_final else answer
 
 
 def _best(answer: Answer, question: Question, members: int) -> Verdict | None:

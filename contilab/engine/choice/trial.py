@@ -16,7 +16,7 @@ which of two forms looks faster, by when the system lets each of them run.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -89,9 +89,15 @@ def seconds_worth(setup: Setup) -> float:
     return seconds if seconds >= LEAST_SECONDS else 0.0
 
 
-def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -> tuple[Rate, ...]:
+def _nothing(_form: Form) -> None: ...
+
+
+def try_out(
+    setup: Setup, forms: Sequence[Form], table: Table, seconds: float, late: Callable[[Form], None] = _nothing
+) -> tuple[Rate, ...]:
     """Return how fast each of *forms* trains *setup*, fastest first; those that fail are left out.
 
+    *late* is called with each form that would have graphs if training were longer, and so more worth a measurement.
     Takes about *seconds* besides the first two steps of each form, less where these tell that training takes less than `WORTH`
     times as long.
     """
@@ -107,10 +113,13 @@ def try_out(setup: Setup, forms: Sequence[Form], table: Table, seconds: float) -
         start += time.perf_counter() - begin - _step_seconds(tried)  # the first steps, which every form has
         seconds = min(seconds, setup.steps * _step_seconds(tried) / WORTH)
         end = time.perf_counter() + seconds / 2 / len(forms)  # the other half is left to the two fastest
-        if not _goes_on(setup, tried, end, has_graphs=form.execution in table.graphed):
-            continue
-        rates[form] = tried.speed
-        fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
+        told = _goes_on(setup, tried, end, makes_graphs=form.execution in table.graphed)
+        if told is None and seconds < MOST_SECONDS:
+            late(form)
+        if told:
+            rates[form] = tried.speed
+            fastest = sorted([*fastest, tried], key=lambda one: -one.speed)[:2]
+        del tried  # before the next one needs memory
     if len(fastest) == 2:
         failed = _race(fastest, start + seconds)
         rates |= {tried.form: tried.speed for tried in fastest}
@@ -133,11 +142,11 @@ def _tried(setup: Setup, form: Form, table: Table, members: list[MemberState]) -
         return None
 
 
-def _goes_on(setup: Setup, tried: _Tried, end: float, *, has_graphs: bool) -> bool:
-    """Let *tried* train until *end*, by graphs if it is to have some; tell whether it could."""
+def _goes_on(setup: Setup, tried: _Tried, end: float, *, makes_graphs: bool) -> bool | None:
+    """Let *tried* train until *end*, by graphs if it makes some; tell whether it could, None if there was no time for these."""
     try:
-        if has_graphs and not _has_graphs(setup, tried, end):
-            return False
+        if makes_graphs and not _has_graphs(setup, tried, end):
+            return None
         share = end - time.perf_counter()
         if _step_seconds(tried) < share:  # otherwise the second step has to do
             tried.singles.append(tried.pace.lap(1))  # the quicker one counts: what disturbed the other is over
@@ -148,18 +157,29 @@ def _goes_on(setup: Setup, tried: _Tried, end: float, *, has_graphs: bool) -> bo
 
 
 def _has_graphs(setup: Setup, tried: _Tried, end: float) -> bool:
-    """Let *tried* train until it has graphs, and by these from then on; tell whether it has some before *end*."""
+    """Let *tried* train until it has graphs, and by these from then on; tell whether it has some before *end*.
+
+    Raises RuntimeError where graphs are given up: it goes on as another form does.
+    """
     pace = tried.pace
+    _insist(pace)
     pace.most = steps = _longest(setup, _step_seconds(tried), end - time.perf_counter())
     while steps:
         trained = 0
         while trained < 2:  # after the second piece of a kind there is a graph; at borders pieces are shorter
-            if time.perf_counter() > end or pace.report().fallback:  # or it goes on as another form does
+            if time.perf_counter() > end:
                 return False
             trained += pace.lap(steps).steps == steps
+            _insist(pace)
         steps //= 2
     tried.singles[:] = tried.laps[:] = [pace.lap(1)]
-    return pace.most > 0 and not pace.report().fallback
+    _insist(pace)
+    return pace.most > 0
+
+
+def _insist(pace: Pace) -> None:
+    if reason := pace.report().fallback:
+        raise RuntimeError(reason)
 
 
 def _longest(setup: Setup, step_seconds: float, seconds: float) -> int:

@@ -226,4 +226,4 @@ def _compare(found: Any, expected: Any) -> None:
 
 
 def _bits(values: Tensor) -> Tensor:
-    return values.flatten().contiguous().view(torch.uint8)
+    return values.clone(memory_format=torch.contiguous_format).flatten().view(torch.uint8)  # one number may have any stride
