@@ -25,7 +25,7 @@ from contilab.engine.choice.pace import Pace
 from contilab.engine.ensemble import clone, tree_bytes
 from contilab.engine.evaluate import BATCH
 from contilab.engine.executions.abreast import LEAST_BYTES
-from contilab.engine.executions.blocks import THREAD_BYTES
+from contilab.engine.executions.blocks import held
 from contilab.engine.executions.contract import MakeExecution
 from contilab.engine.importance import CHUNK_BYTES, CHUNK_SAMPLES
 from contilab.engine.recording.features import MOST
@@ -140,7 +140,7 @@ def _at_once(setup: Setup, params: int) -> int:
     if setup.device.type != "cpu" or params < LEAST_BYTES:
         return 1
     threads = torch.get_num_threads()
-    return max(threads, threads * THREAD_BYTES // params) if 2 * params > THREAD_BYTES else threads
+    return max(threads, held(threads, params)) if held(1, params) == 1 else threads
 
 
 def _sizes(setup: Setup) -> _Sizes:

@@ -10,7 +10,7 @@ from contilab.engine.choice.form import Form
 from contilab.engine.demand import COPIES, PIECES, Demand, bound, measured
 from contilab.engine.ensemble import tree_bytes
 from contilab.engine.environment import EXECUTIONS, TABLE, choose
-from contilab.engine.executions import abreast, blocks
+from contilab.engine.executions import blocks
 from contilab.engine.room import FILLED, Crowded, Room
 from contilab.engine.setup import initial_members
 from contilab.hardware.memory import MIB, Free
@@ -140,14 +140,7 @@ class TestMeasured:
 
     @pytest.mark.parametrize(
         ("hidden", "threads", "at_once"),
-        [
-            ([1500, 200], 1, 1),
-            ([1500, 200], 2, 2),
-            ([1500, 200], 3, 3),
-            ([1500, 200], 4, 4),
-            ([1500], 2, 1),
-            ([1500, 750], 3, 5),
-        ],
+        [*[([1500, 200], threads, threads) for threads in (1, 2, 3, 4)], ([1500], 2, 1), ([1500, 750], 3, 5)],
     )
     def test_of_parts_side_by_side(self, make, monkeypatch, hidden, threads, at_once):
         """One thread is measured; each further member of a model that several threads train at once takes what a step does.
@@ -156,29 +149,40 @@ class TestMeasured:
         """
         monkeypatch.setattr(demand_module, "_train", lambda *_: counts.append(torch.get_num_threads()))
         monkeypatch.setattr(demand_module, "_peak", lambda setup, act: (act(), 2**30 * (len(setup.runs) + 2))[1])
-        counts, before = [], torch.get_num_threads()
+        counts = []
         torch.set_num_threads(threads)
-        try:
-            found = measured(group(make, 3, model=("mlp", {"hidden": hidden})), EXECUTIONS["loop"], 2**40)
-        finally:
-            torch.set_num_threads(before)
+        found = measured(group(make, 3, model=("mlp", {"hidden": hidden})), EXECUTIONS["loop"], 2**40)
 
         assert counts == [1, 1]
         assert (found.step, found.member, found.beside, found.at_once) == (3 * 2**30, 2**30, int(2**31 * PIECES), at_once)
 
-    @pytest.mark.parametrize("threads", [1, 2, 3, 4, 5, 7, 8, 16])
-    def test_no_more_are_in_a_step_than_are_counted(self, make, threads):
-        """For any number of members: parts side by side, times a block of one; of a model whose pairs share no block."""
-        setup = group(make, 17, model=("mlp", {"hidden": [1500, 750]}))
-        members, before = initial_members(setup), torch.get_num_threads()
-        try:
-            for count in range(1, 18):
-                torch.set_num_threads(threads)
-                counted, parts = demand_module._at_once(setup, tree_bytes(members[0].params)), abreast._parts(members[:count])
-                torch.set_num_threads(threads // parts)
-                assert min(count, parts * blocks.largest(members)) <= counted
-        finally:
-            torch.set_num_threads(before)
+    @pytest.mark.parametrize(
+        ("threads", "members", "in_a_step"),
+        [(1, 9, 1), (5, 4, 4), (7, 6, 6), (3, 2, 2), (4, 7, 7), (8, 7, 7), (2, 3, 3), (16, 15, 15)],
+    )
+    def test_no_more_are_in_a_step_than_are_counted(self, make, threads, members, in_a_step):
+        """Of any number of members of 4.4 MB the batched form has no more in blocks side by side; of some it has as many."""
+        setup = make.setup(
+            [make.run(seed, model=("resnet18r", {})) for seed in range(17)], make.stream((18, 18), shape=(3, 8, 8))
+        )
+        beginning, gather = initial_members(setup), EXECUTIONS["batched"](setup.learner).gather
+        torch.set_num_threads(threads)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "stack", list)  # their tensors are not looked at
+            gathered = [gather(beginning[:count]) for count in range(1, 18)]
+        found = [sum(max(len(block) for block in part.ensemble) for part in parts) for parts in gathered]
+
+        assert found[members - 1] == in_a_step
+        assert max(found) <= demand_module._at_once(setup, tree_bytes(beginning[0].params))
+
+    def test_of_five_in_a_block_of_three_threads(self, make):
+        """Members that were measured apart are told to take what all of them keep in the step of one block."""
+        runs = [make.run(seed, model=("resnet18r", {}), train=Train(epochs=1, batch=128)) for seed in range(5)]
+        setup = make.setup(runs, make.stream((160, 160), shape=(3, 16, 16)))
+        torch.set_num_threads(3)
+        sizes = demand_module._sizes(setup)
+
+        assert measured(setup, EXECUTIONS["batched"], 2**40).of(5) > 5 * (sizes.state + 128 * sizes.sample)
 
     def test_without_a_peak(self, make, monkeypatch, tmp_path):
         """Where the system does not tell the peak of a process the bound stands in."""

@@ -32,7 +32,12 @@ def largest(members: list[MemberState]) -> int:
     first = members[0]
     if first.stored.device.type != "cpu":
         return len(members)
-    return max(1, torch.get_num_threads() * THREAD_BYTES // tree_bytes(first.params))
+    return held(torch.get_num_threads(), tree_bytes(first.params))
+
+
+def held(threads: int, size: int) -> int:
+    """Return how many members whose parameters take *size* bytes a block of *threads* holds, one at least."""
+    return max(1, threads * THREAD_BYTES // size)
 
 
 def evenly(items: list[Item], count: int) -> list[list[Item]]:
