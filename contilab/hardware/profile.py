@@ -128,6 +128,10 @@ class Profiles:
             with suppress(OSError):
                 put_new(_file(self.kept, shape), _bytes(shape, answer))
             answer = read(self.kept, shape) or answer
+        return self.remember(shape, answer)
+
+    def remember(self, shape: Shape, answer: Answer) -> Answer:
+        """Return *answer*, and find it from now on, here and by nobody else."""
         self._known[shape.address] = answer
         return answer
 

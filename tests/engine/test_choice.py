@@ -187,12 +187,14 @@ class TestDecide:
         assert decide(question(), profiles, lambda _: Found(())) == RULE
         assert profiles.find(OWN) is None
 
-    def test_what_a_longer_study_may_find_otherwise(self):
-        """What a trial found in too short a time decides for this group, and is not kept for others."""
-        profiles = Profiles()
+    def test_what_a_longer_study_may_find_otherwise(self, tmp_path):
+        """What a trial found in too short a time decides for this group, after training too, and is not kept for others."""
+        profiles = Profiles(tmp_path)
+        before = decide(question(), profiles, lambda _: Found((rate(LOOP, 300.0),), is_final=False))
 
-        assert decide(question(), profiles, lambda _: Found((rate(LOOP, 300.0),), is_final=False)).form == LOOP
-        assert profiles.find(OWN) is None
+        assert before.form == LOOP
+        assert decide(question(), profiles) == before
+        assert Profiles(tmp_path).find(OWN) is None
 
     def test_one_form(self):
         """Where there is one form, nothing is measured."""

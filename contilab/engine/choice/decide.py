@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
 
 def decide(question: Question, profiles: Profiles, trial: Trial | None = None) -> Verdict:
-    """Return the form for *question*; what a *trial* finds is kept in *profiles* if it is final."""
+    """Return the form for *question*; what a *trial* finds is kept in *profiles*, for others too if it is final."""
     if len(question.forms) == 1:
         return Verdict(question.forms[0], question.rule.reason)
     for members, answer in profiles.nearest(question.shape):
@@ -75,7 +75,7 @@ def _measured(question: Question, profiles: Profiles, trial: Trial) -> Answer | 
         return None
     now = datetime.now(UTC).isoformat(timespec="seconds")
     answer = Answer(found.rates, "auto", now, round(others.cores, 2))
-    return profiles.keep(question.own, answer) if found.is_final else answer
+    return (profiles.keep if found.is_final else profiles.remember)(question.own, answer)
 
 
 def _best(answer: Answer, question: Question, members: int) -> Verdict | None:
